@@ -1,0 +1,21 @@
+//! The ground floor: ids, epochs, time, checksums, seeded randomness, fixed-hash maps, errno values.
+//!
+//! Owns the vocabulary every other crate shares. Refuses to know about encodings (see `wire`), clocks, files or
+//! sockets: time is a number somebody hands in, randomness a generator somebody seeds.
+//!
+//! Read next: `wire::codec`, which puts these values into bytes.
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+pub mod errno;
+pub mod hash;
+pub mod id;
+pub mod rng;
+pub mod time;
+
+pub use errno::Errno;
+pub use id::{Epoch, GlobalId, OsdId, PgId, PoolId};
+pub use rng::Rng;
+pub use time::Instant;
+
+pub use core::time::Duration;

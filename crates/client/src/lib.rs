@@ -1,0 +1,2 @@
+//! The client engine.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The monitor engine.
+#![forbid(unsafe_code)]

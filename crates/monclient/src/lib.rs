@@ -1,0 +1,2 @@
+//! A daemon's or client's relation with the monitor: session, tickets, subscriptions.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The OSD engine.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! The runtime: sockets, disks, threads and the real clock, driving the engines.

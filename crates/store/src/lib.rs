@@ -1,0 +1,2 @@
+//! The object store's contract and its implementations.
+#![forbid(unsafe_code)]

@@ -1,0 +1,5 @@
+//! The project's chores, as `cargo xtask VERB`.
+
+fn main() -> anyhow::Result<()> {
+    anyhow::bail!("usage: cargo xtask verify|fix|tidy|test")
+}

@@ -39,6 +39,18 @@ id!(
     GlobalId(u64), "gid "
 );
 
+id!(
+    /// A snapshot's number, from 1 within its pool.
+    SnapId(u64), "snap "
+);
+
+impl SnapId {
+    /// The live object, above every snapshot (`CEPH_NOSNAP`).
+    pub const HEAD: SnapId = SnapId(u64::MAX - 1);
+    /// The object's set of snapshots (`CEPH_SNAPDIR`).
+    pub const DIR: SnapId = SnapId(u64::MAX);
+}
+
 impl OsdId {
     /// No OSD: CRUSH_ITEM_NONE is another value, this is the -1 of acting sets on the wire.
     pub const NONE: OsdId = OsdId(-1);
@@ -82,5 +94,33 @@ impl fmt::Display for PgId {
 impl fmt::Debug for PgId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pg {self}")
+    }
+}
+
+/// A version in a placement group's log: the interval's map epoch, then a count (`eversion_t`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EVersion {
+    /// The map epoch under which the primary made the entry.
+    pub epoch: Epoch,
+    /// Counts the group's writes; 0 is before the first.
+    pub version: u64,
+}
+
+impl EVersion {
+    /// The version `version` made under `epoch`.
+    pub fn new(epoch: Epoch, version: u64) -> EVersion {
+        EVersion { epoch, version }
+    }
+}
+
+impl fmt::Display for EVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}'{}", self.epoch.0, self.version)
+    }
+}
+
+impl fmt::Debug for EVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }

@@ -14,7 +14,7 @@ pub mod rng;
 pub mod time;
 
 pub use errno::Errno;
-pub use id::{Epoch, GlobalId, OsdId, PgId, PoolId};
+pub use id::{EVersion, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId};
 pub use rng::Rng;
 pub use time::Instant;
 

@@ -4,7 +4,7 @@
 //! Read next: `osd` structures beside the messages that use them, and `codec`.
 
 use crate::codec::{Decode, Decoder, Encode, Encoder, Malformed};
-use base::{Epoch, GlobalId, Instant, OsdId, PgId, PoolId};
+use base::{EVersion, Epoch, GlobalId, Instant, OsdId, PgId, PoolId, SnapId};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -13,6 +13,7 @@ crate::newtype_codec! {
     PoolId = PoolId as i64;
     Epoch = Epoch as u32;
     GlobalId = GlobalId as u64;
+    SnapId = SnapId as u64;
 }
 
 /// The kinds of peers; a bit each on the wire (`CEPH_ENTITY_TYPE_*`).
@@ -427,6 +428,22 @@ impl Decode for PgId {
         let pg = PgId::new(PoolId(d.i64()?), d.u32()?);
         d.i32()?;
         Ok(pg)
+    }
+}
+
+/// A log version on the wire (`eversion_t`): the count first.
+impl Encode for EVersion {
+    fn encode(&self, e: &mut Encoder) {
+        e.u64(self.version);
+        e.put(&self.epoch);
+    }
+}
+
+impl Decode for EVersion {
+    const MIN_BYTES: usize = 12;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let version = d.u64()?;
+        Ok(EVersion { epoch: d.get()?, version })
     }
 }
 

@@ -1,0 +1,58 @@
+//! What a store promises: submissions with ids, completions later.
+//!
+//! The trait has no configuration, clock or logging inside. An implementation's completions come out of
+//! `poll_completion` in any order between collections; commits of one collection complete in submission order.
+
+use crate::read::{ReadRequest, ReadResult};
+use crate::transaction::Transaction;
+use base::Instant;
+
+/// Names one submitted transaction; the caller's choice, unique while in flight.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CommitId(pub u64);
+
+/// Names one submitted read; the caller's choice, unique while in flight.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ReadId(pub u64);
+
+/// Why a store did not do what it was asked, by blame.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The caller named a collection that does not exist.
+    #[error("misuse: no such collection")]
+    NoCollection,
+    /// The caller created a collection that exists.
+    #[error("misuse: the collection exists")]
+    CollectionExists,
+    /// The caller went beyond `limits::OBJECT_BYTES_MAX`.
+    #[error("misuse: beyond the largest object")]
+    TooLarge,
+    /// The device failed; the store accepts nothing more.
+    #[error("storage: the device failed")]
+    Device,
+    /// The device holds what no store of ours wrote.
+    #[error("storage: corrupt: {0}")]
+    Corrupt(#[from] wire::Malformed),
+}
+
+/// Something submitted has ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Completion {
+    /// A transaction is durable, or was refused as a whole.
+    Committed(CommitId, Result<(), StoreError>),
+    /// A read is answered.
+    Read(ReadId, Result<ReadResult, StoreError>),
+}
+
+/// A store of objects.
+pub trait ObjectStore {
+    /// Takes a transaction. Reads submitted from now on see its effects; `Completion::Committed` says when it is
+    /// durable. Its data is copied before this returns: nothing keeps the caller's buffers alive.
+    fn submit_commit(&mut self, now: Instant, id: CommitId, transaction: Transaction);
+
+    /// Takes a read.
+    fn submit_read(&mut self, now: Instant, id: ReadId, request: ReadRequest);
+
+    /// The next completion, if there is one.
+    fn poll_completion(&mut self) -> Option<Completion>;
+}

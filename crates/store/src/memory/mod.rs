@@ -1,0 +1,308 @@
+//! A store that keeps everything in memory and completes at once: for tests, and for measuring all but the disk.
+//!
+//! Owns its collections; `dump` and `load` turn them into one checksummed image, so that a clean shutdown can be
+//! resumed. Nothing survives a crash, by intent.
+//!
+//! Read next: `object`, where the data lies.
+
+mod object;
+
+use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
+use crate::id::{CollectionId, ObjectId};
+use crate::limits::{LIST_OBJECTS_MAX, OBJECT_BYTES_MAX};
+use crate::read::{ListEntry, ListWant, ObjectView, ReadRequest, ReadResult, ReadWhat};
+use crate::transaction::{Op, Transaction};
+use base::Instant;
+use base::checksum::{CRC_SEED, crc32c};
+use bytes::Bytes;
+use object::Object;
+use std::collections::{BTreeMap, VecDeque};
+use wire::{Decode, Decoder, Encoder, Malformed};
+
+type Collection = BTreeMap<ObjectId, Object>;
+
+/// What an image begins with.
+const MAGIC: &[u8; 8] = b"LOLIGOM1";
+
+/// The store.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    collections: BTreeMap<CollectionId, Collection>,
+    completions: VecDeque<Completion>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
+    }
+
+    /// Applies a transaction at once.
+    pub fn commit(&mut self, transaction: &Transaction) -> Result<(), StoreError> {
+        self.check(transaction)?;
+        let id = transaction.collection;
+        if transaction.remove {
+            self.collections.remove(&id);
+            return Ok(());
+        }
+        let collection = self.collections.entry(id).or_default();
+        let mut ops = transaction.ops.as_slice();
+        while let Some((target, _)) = ops.first() {
+            let run = ops.iter().take_while(|(at, _)| at == target).count();
+            apply(collection, &transaction.objects, *target, &ops[..run]);
+            ops = &ops[run..];
+        }
+        Ok(())
+    }
+
+    /// Answers a question at once.
+    pub fn read(&self, request: &ReadRequest) -> Result<ReadResult, StoreError> {
+        if request.what == ReadWhat::Collections {
+            return Ok(ReadResult::Collections(self.collections.keys().copied().collect()));
+        }
+        let collection = self.collections.get(&request.collection).ok_or(StoreError::NoCollection)?;
+        Ok(match &request.what {
+            ReadWhat::Object(id, want) => ReadResult::Object(Box::new(match collection.get(id) {
+                Some(object) => object.view(want),
+                None => ObjectView {
+                    data: vec![Bytes::new(); want.data.len()],
+                    allocated: vec![Vec::new(); want.allocated.len()],
+                    omap: vec![Default::default(); want.omap.len()],
+                    ..ObjectView::default()
+                },
+            })),
+            ReadWhat::List(want) => list(collection, want),
+            ReadWhat::Collections => unreachable!("answered above"),
+        })
+    }
+
+    /// The bytes that objects take, about: data blocks, attributes and maps.
+    pub fn held_bytes(&self) -> u64 {
+        self.collections.values().flat_map(|c| c.values()).map(Object::held_bytes).sum()
+    }
+
+    /// Everything as one image: a magic, a u32 checksum of the rest, the collections.
+    pub fn dump(&self) -> Bytes {
+        let mut e = Encoder::with_capacity(self.held_bytes() as usize + 4096);
+        e.raw(MAGIC);
+        e.u32(0);
+        e.len(self.collections.len());
+        for (id, collection) in &self.collections {
+            e.put(id);
+            // A u64: a collection may well hold more than an encoding's usual count.
+            e.u64(collection.len() as u64);
+            for (object_id, object) in collection {
+                e.put(object_id);
+                e.put(object);
+            }
+        }
+        let sum = crc32c(CRC_SEED, &e.as_slice()[12..]);
+        e.patch_u32(8, sum);
+        e.finish()
+    }
+
+    /// The store that `dump` made an image of.
+    pub fn load(image: &[u8]) -> Result<MemoryStore, StoreError> {
+        let mut d = Decoder::new(image);
+        if d.raw(8)? != MAGIC {
+            return Err(Malformed::new("memory store image", "does not begin like one").into());
+        }
+        if d.u32()? != crc32c(CRC_SEED, d.peek()) {
+            return Err(Malformed::new("memory store image", "does not match its checksum").into());
+        }
+        let mut store = MemoryStore::new();
+        for _ in 0..d.len(5)? {
+            let id = CollectionId::decode(&mut d)?;
+            let mut collection = Collection::new();
+            for _ in 0..d.u64()? {
+                let object_id = ObjectId::decode(&mut d)?;
+                collection.insert(object_id, Object::decode(&mut d)?);
+            }
+            store.collections.insert(id, collection);
+        }
+        d.finish("memory store image")?;
+        Ok(store)
+    }
+
+    /// Refuses what cannot be applied as a whole, before anything is.
+    fn check(&self, transaction: &Transaction) -> Result<(), StoreError> {
+        let exists = self.collections.contains_key(&transaction.collection);
+        match (transaction.create, exists) {
+            (true, true) => return Err(StoreError::CollectionExists),
+            (false, false) => return Err(StoreError::NoCollection),
+            _ => {}
+        }
+        let end = |op: &Op| match op {
+            Op::Write(offset, data) => offset.checked_add(data.len() as u64),
+            Op::Zero(offset, len) => offset.checked_add(*len),
+            Op::Truncate(size) => Some(*size),
+            _ => Some(0),
+        };
+        let fits = |op: &Op| end(op).is_some_and(|end| end <= OBJECT_BYTES_MAX);
+        if transaction.ops.iter().all(|(_, op)| fits(op)) { Ok(()) } else { Err(StoreError::TooLarge) }
+    }
+}
+
+/// Applies a run of ops on one object.
+fn apply(collection: &mut Collection, objects: &[ObjectId], target: u16, run: &[(u16, Op)]) {
+    let id = &objects[usize::from(target)];
+    let mut rest = run.iter().map(|(_, op)| op).peekable();
+    while let Some(op) = rest.next() {
+        match op {
+            Op::Remove => {
+                collection.remove(id);
+            }
+            Op::CloneTo(to) => {
+                let copy = collection.entry(id.clone()).or_default().clone();
+                collection.insert(objects[usize::from(*to)].clone(), copy);
+            }
+            Op::RenameTo(to) => {
+                let object = collection.remove(id).unwrap_or_default();
+                collection.insert(objects[usize::from(*to)].clone(), object);
+            }
+            Op::RemoveAttr(_) | Op::ClearAttrs | Op::OmapRemove(_) | Op::OmapRemoveRange(..) | Op::OmapClear => {
+                if let Some(object) = collection.get_mut(id) {
+                    change(object, op);
+                }
+            }
+            _ => {
+                // One look-up serves the changes that follow on the same object.
+                let object = match collection.get_mut(id) {
+                    Some(object) => object,
+                    None => collection.entry(id.clone()).or_default(),
+                };
+                change(object, op);
+                let plain = |op: &&Op| !matches!(op, Op::Remove | Op::CloneTo(_) | Op::RenameTo(_));
+                while let Some(op) = rest.next_if(plain) {
+                    change(object, op);
+                }
+            }
+        }
+    }
+}
+
+/// Applies a change that concerns one existing object.
+fn change(object: &mut Object, op: &Op) {
+    match op {
+        Op::Touch | Op::Remove | Op::CloneTo(_) | Op::RenameTo(_) => {}
+        Op::Write(offset, data) => object.write(*offset, data),
+        Op::Zero(offset, len) => object.zero(*offset, *len),
+        Op::Truncate(size) => object.truncate(*size),
+        Op::SetAttr(name, value) => set(&mut object.attrs, name, value),
+        Op::RemoveAttr(name) => {
+            object.attrs.remove(name);
+        }
+        Op::ClearAttrs => object.attrs.clear(),
+        Op::OmapSet(entries) => entries.iter().for_each(|(key, value)| set(&mut object.omap, key, value)),
+        Op::OmapRemove(keys) => keys.iter().for_each(|key| {
+            object.omap.remove(key);
+        }),
+        Op::OmapRemoveRange(first, end) => remove_range(&mut object.omap, first, end),
+        Op::OmapClear => {
+            object.omap.clear();
+            object.omap_header = Bytes::new();
+        }
+        Op::OmapHeader(header) => object.omap_header = Bytes::copy_from_slice(header),
+    }
+}
+
+/// Sets an entry to copies of its key and value: the originals are slices of a message's buffer.
+fn set(map: &mut BTreeMap<Bytes, Bytes>, key: &Bytes, value: &Bytes) {
+    let value = Bytes::copy_from_slice(value);
+    match map.get_mut(key) {
+        Some(held) => *held = value,
+        None => {
+            map.insert(Bytes::copy_from_slice(key), value);
+        }
+    }
+}
+
+fn remove_range(map: &mut BTreeMap<Bytes, Bytes>, first: &Bytes, end: &Bytes) {
+    // One by one where the range is short, as trimming a log is; by splitting where it is most of the map.
+    while let Some((key, _)) = map.range(first.clone()..).next() {
+        if key >= end {
+            break;
+        }
+        let key = key.clone();
+        map.remove(&key);
+    }
+}
+
+fn list(collection: &Collection, want: &ListWant) -> ReadResult {
+    let max = want.max.min(LIST_OBJECTS_MAX);
+    let mut entries = Vec::new();
+    let mut add = |(id, object): (&ObjectId, &Object)| {
+        if entries.len() == max {
+            return Some(id.clone());
+        }
+        let attr = want.attr.as_ref().and_then(|name| object.attrs.get(name).cloned());
+        entries.push(ListEntry { id: id.clone(), attr });
+        None
+    };
+    let next = match &want.from {
+        Some(from) => collection.range(from..).find_map(&mut add),
+        None => collection.iter().find_map(&mut add),
+    };
+    ReadResult::List { entries, next }
+}
+
+impl ObjectStore for MemoryStore {
+    fn submit_commit(&mut self, _now: Instant, id: CommitId, transaction: Transaction) {
+        let result = self.commit(&transaction);
+        self.completions.push_back(Completion::Committed(id, result));
+    }
+
+    fn submit_read(&mut self, _now: Instant, id: ReadId, request: ReadRequest) {
+        let result = self.read(&request);
+        self.completions.push_back(Completion::Read(id, result));
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::SnapId;
+    use base::{PgId, PoolId};
+
+    #[test]
+    fn passes_the_conformance_suite() {
+        crate::conformance::run(MemoryStore::new);
+    }
+
+    fn filled() -> MemoryStore {
+        let pg = CollectionId::Pg(PgId::new(PoolId(1), 0));
+        let mut store = MemoryStore::new();
+        let mut t = Transaction::create(pg);
+        for i in 0..50u32 {
+            let object = ObjectId::new(i * 77, b"", b"", format!("o{i}").as_bytes(), SnapId::HEAD);
+            t.push(&object, Op::Write(u64::from(i) * 9_000, Bytes::from(vec![i as u8; 70_000])));
+            t.push(&object, Op::SetAttr(Bytes::from_static(b"_a"), Bytes::from_static(b"1")));
+            t.push(&object, Op::OmapSet(vec![(Bytes::from_static(b"k"), Bytes::from(vec![i as u8]))]));
+            t.push(&object, Op::OmapHeader(Bytes::from_static(b"h")));
+        }
+        store.commit(&t).expect("it is valid");
+        store
+    }
+
+    #[test]
+    fn an_image_resumes_the_store() {
+        let store = filled();
+        let again = MemoryStore::load(&store.dump()).expect("it was just dumped");
+        assert_eq!(again.collections, store.collections);
+    }
+
+    #[test]
+    fn a_damaged_image_is_refused() {
+        let image = filled().dump();
+        for at in [0, 9, 40, image.len() / 2, image.len() - 1] {
+            let mut bad = image.to_vec();
+            bad[at] ^= 1;
+            assert!(matches!(MemoryStore::load(&bad), Err(StoreError::Corrupt(_))), "byte {at}");
+        }
+        assert!(MemoryStore::load(&image[..image.len() - 1]).is_err());
+    }
+}

@@ -13,6 +13,7 @@
 pub mod auth;
 pub mod codec;
 pub mod messages;
+pub mod msgr;
 pub mod net;
 pub mod types;
 

@@ -1,2 +1,30 @@
 //! CRUSH: from a seed and a map of buckets and rules to devices.
+//!
+//! Owns Ceph's crush map: its bytes, the placement that clients and daemons compute from it, and the edits that the
+//! monitor makes. Refuses to know about pools, OSD states or time: weights and seeds are handed in.
+//!
+//! Read next: [`map`] for the tables and their invariants, [`mapper`] for placement.
 #![forbid(unsafe_code)]
+
+#[allow(dead_code)] // The edits, which come next, use the rest.
+pub mod bucket;
+mod choose;
+#[allow(dead_code)]
+pub mod choose_args;
+mod codec;
+pub mod hash;
+pub mod limits;
+mod ln;
+#[allow(dead_code)]
+pub mod map;
+pub mod mapper;
+pub mod rule;
+pub mod tunables;
+mod validate;
+
+pub use bucket::{Algorithm, Bucket};
+pub use choose_args::{ChooseArg, ChooseArgs};
+pub use map::{CrushMap, ITEM_NONE};
+pub use mapper::Scratch;
+pub use rule::{Op, Rule, Step};
+pub use tunables::{Profile, Tunables};

@@ -1,0 +1,20 @@
+//! What a crush map may ask of us: every bound of this crate, with its reason.
+
+/// The deepest nesting of buckets. Ceph's default has 11 levels of types; each level costs a stack frame in tree walks.
+pub const DEPTH_MAX: u32 = 64;
+
+/// The most nodes that a walk down from every root may visit. Buckets may be linked into several parents, so that a
+/// small map of doubled links could describe 2^64 paths. 4 Mi is ten times a cluster of 10,000 OSDs with 16 classes and
+/// several roots.
+pub const WALK_NODES_MAX: u64 = 4 << 20;
+
+/// The longest result of one mapping. Pools of Ceph stay far below (10 replicas, 255 shards by encoding).
+pub const RESULT_MAX: usize = 4096;
+
+/// How many items one mapping may look at before it gives up on the slots that it has not filled. Tunables and rules
+/// can ask for 2^32 tries of 2^32 tries; this is about a second of work and a hundred times what the worst sensible
+/// rule needs (legacy tunables, all devices out).
+pub const MAPPING_DRAWS_MAX: u64 = 1 << 26;
+
+/// The largest weight (16.16) whose sums over a bucket Ceph still accepts: sums live in 32 bits.
+pub const WEIGHT_MAX: u32 = u32::MAX;

@@ -13,8 +13,8 @@
 pub mod auth;
 pub mod codec;
 pub mod messages;
-pub mod msgr;
 pub mod net;
+pub mod osd;
 pub mod types;
 
 pub use codec::{Decode, Decoder, Encode, Encoder, Malformed};

@@ -3,6 +3,8 @@
 //! Owns two traits, one per side of the msgr2 handshake (v16.2 `src/auth/AuthClient.h`, `AuthServer.h`). The monitor
 //! engine's key server, a daemon's rotating keys and a client's tickets stand behind them (`cephx`).
 
+use crate::cephx::CryptoKey;
+use crate::cephx::protocol::AuthorizerHead;
 use crate::net::TicketCaps;
 use crate::types::EntityType;
 use base::{Errno, Instant};
@@ -89,6 +91,8 @@ pub struct ServerExchange {
     pub entity: Option<String>,
     /// The global id given or reclaimed, on the monitor.
     pub global_id: Option<u64>,
+    /// Whether the client came with that global id, and has to show that it is its own.
+    pub reclaims: bool,
 }
 
 /// Authenticates those who connect to us.
@@ -109,17 +113,44 @@ pub trait AuthServer {
     fn modes(&self) -> Vec<ConMode>;
 }
 
-/// What a client remembers of one handshake between its steps.
+/// What a client remembers of one handshake between its steps. The messenger makes a default one for each attempt and
+/// hands it back untouched.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientExchange {
     /// The method chosen.
     pub method: u32,
-    /// The nonce of our authorizer, for service daemons.
+    /// What the method needs to remember.
+    pub state: ClientState,
+}
+
+/// The state of a client's handshake.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum ClientState {
+    /// No request was made yet.
+    #[default]
+    New,
+    /// We asked a monitor to begin; its challenge comes next.
+    MonitorAsked,
+    /// We answered the monitor's challenge.
+    MonitorAnswered {
+        /// The challenge.
+        server_challenge: u64,
+    },
+    /// We showed an authorizer to a service daemon.
+    Authorizer(Box<AuthorizerState>),
+}
+
+/// An authorizer that was shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuthorizerState {
+    /// Its part that does not change with the challenge.
+    pub head: AuthorizerHead,
+    /// Our fresh number in it.
     pub nonce: u64,
-    /// The session key the authorizer was made with.
-    pub session_key: Bytes,
-    /// How many AUTH_REPLY_MORE have come.
-    pub rounds: u8,
+    /// What we share with the service.
+    pub session_key: CryptoKey,
+    /// Whether a challenge has been answered.
+    pub challenged: bool,
 }
 
 /// The first AUTH_REQUEST of a handshake.

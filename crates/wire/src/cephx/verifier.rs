@@ -1,0 +1,112 @@
+//! A daemon's check of authorizers with the rotating secrets it got from the monitor.
+//!
+//! Follows Ceph v16.2 `cephx_verify_authorizer` (`CephxProtocol.cc`) and `MonClient::handle_auth_request`. Every
+//! refusal is EACCES, whatever was wrong, so that it tells a forger nothing. Invariant: nobody is let in without the
+//! answer to a challenge that was drawn for this very handshake, so an authorizer that was overheard is worth nothing.
+
+use super::envelope;
+use super::protocol::{Authorize, AuthorizeReply, AuthorizerHead, ServerChallenge, ServiceTicketInfo};
+use super::secrets::RotatingSecrets;
+use super::{connection_secret, pick_mode};
+use crate::auth::{AUTH_CEPHX, Authenticated, ConMode, Secrets, ServerExchange, ServerStep};
+use crate::codec::{Decoder, Encoder};
+use crate::types::EntityType;
+use base::Errno;
+use base::rng::SecretRng;
+use bytes::Bytes;
+
+/// The rotating secrets of one kind of daemon, and the modes it offers.
+#[derive(Clone, Debug)]
+pub struct ServiceVerifier {
+    service: EntityType,
+    modes: Vec<ConMode>,
+    secrets: RotatingSecrets,
+}
+
+impl ServiceVerifier {
+    /// A verifier for daemons of kind `service` that offer `modes`; it lets nobody in before it has secrets.
+    pub fn new(service: EntityType, modes: Vec<ConMode>) -> ServiceVerifier {
+        ServiceVerifier { service, modes, secrets: RotatingSecrets::default() }
+    }
+
+    /// Takes the secrets that the monitor sent.
+    pub fn set_secrets(&mut self, secrets: RotatingSecrets) {
+        self.secrets = secrets;
+    }
+
+    /// The secrets it has.
+    pub fn secrets(&self) -> &RotatingSecrets {
+        &self.secrets
+    }
+
+    /// The modes it offers.
+    pub fn modes(&self) -> &[ConMode] {
+        &self.modes
+    }
+
+    /// One step of a handshake.
+    pub fn step(&self, rng: &mut SecretRng, exchange: &mut ServerExchange, payload: &Bytes) -> ServerStep {
+        if exchange.method != AUTH_CEPHX {
+            return ServerStep::Refused(Errno::EOPNOTSUPP);
+        }
+        let Some(mode) = pick_mode(&exchange.preferred_modes, &self.modes) else {
+            return ServerStep::Refused(Errno::EOPNOTSUPP);
+        };
+        match self.verify(rng, exchange, payload, mode) {
+            Some(step) => step,
+            None => ServerStep::Refused(Errno::EACCES),
+        }
+    }
+
+    fn verify(
+        &self,
+        rng: &mut SecretRng,
+        exchange: &mut ServerExchange,
+        payload: &Bytes,
+        mode: ConMode,
+    ) -> Option<ServerStep> {
+        let mut d = Decoder::shared(payload);
+        let (info, authorize) = open_authorizer(&mut d, |service, id| {
+            (service == u32::from(self.service.0)).then(|| self.secrets.key(id)).flatten().cloned()
+        })?;
+        let Some(expected) = exchange.challenge else {
+            let challenge = rng.u64();
+            exchange.challenge = Some(challenge);
+            return Some(ServerStep::More(envelope::seal(&info.session_key, &ServerChallenge { challenge }).into()));
+        };
+        if authorize.challenge_plus_one != Some(expected.wrapping_add(1)) {
+            return None;
+        }
+        let connection_secret = connection_secret(rng, mode);
+        let reply = AuthorizeReply {
+            nonce_plus_one: authorize.nonce.wrapping_add(1),
+            connection_secret: connection_secret.clone(),
+        };
+        let mut e = Encoder::new();
+        envelope::put_sealed(&mut e, &info.session_key, &reply);
+        Some(ServerStep::Done(Box::new(Authenticated {
+            entity: info.ticket.name.to_string(),
+            global_id: info.ticket.global_id,
+            caps: info.ticket.caps,
+            con_mode: mode,
+            payload: e.finish(),
+            secrets: Secrets { session_key: info.session_key.secret().clone(), connection_secret },
+        })))
+    }
+}
+
+/// Opens an authorizer: the ticket with the service's secret, the rest with the session key inside. None where
+/// anything is wrong; `d` is left behind the authorizer.
+pub(super) fn open_authorizer(
+    d: &mut Decoder<'_>,
+    secret: impl FnOnce(u32, u64) -> Option<super::CryptoKey>,
+) -> Option<(ServiceTicketInfo, Authorize)> {
+    let head: AuthorizerHead = d.get().ok()?;
+    let key = secret(head.service, head.ticket.secret_id)?;
+    let info: ServiceTicketInfo = envelope::open(&key, &head.ticket.blob).ok()?;
+    if info.ticket.global_id != head.global_id {
+        return None;
+    }
+    let authorize = envelope::get_sealed(d, &info.session_key).ok()?;
+    Some((info, authorize))
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+"""Runs the tests with real Ceph clients against Loligo in every shape it comes in, or against any running cluster.
+
+    run.py --loligo PATH [--shape SHAPE]... [TEST]...     starts clusters with the binary PATH
+    run.py --conf CEPH_CONF [TEST]...                      uses a cluster that runs, such as a real Ceph
+
+TEST is a module beside this file, `test_rados_cli`; without any, all run. A shape is how daemons are placed and how
+clients connect: embedded-crc, embedded-secure, processes-crc, processes-secure. Tests whose name ends in `_own` start
+clusters of their own and run once. Ends with 'N passed, N failed, N skipped' and exits non-zero if any failed.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import harness  # noqa: E402
+
+SHAPES = {
+    "embedded-crc": ([], "crc"),
+    "embedded-secure": ([], "secure"),
+    "processes-crc": (["--processes"], "crc"),
+    "processes-secure": (["--processes"], "secure"),
+}
+
+
+def modules(chosen):
+    found = sorted(p.stem for p in HERE.glob("test_*.py"))
+    unknown = set(chosen) - set(found)
+    if unknown:
+        sys.exit(f"run.py: no such tests: {', '.join(sorted(unknown))}; there are {', '.join(found)}")
+    return [m for m in found if not chosen or m in chosen]
+
+
+class Tally:
+    """Counts over all runs of the suite."""
+
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def run(self, label, module):
+        print(f"== {module} on {label}", flush=True)
+        began = time.monotonic()
+        # A process each: librados reads its configuration once.
+        command = [sys.executable, "-m", "unittest", "-v", module]
+        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=1200)
+        sys.stdout.write(done.stderr)
+        counts = harness.unittest_counts(done.stderr)
+        if done.returncode and not counts["failed"]:
+            counts["failed"] = 1
+        self.passed += counts["passed"]
+        self.failed += counts["failed"]
+        self.skipped += counts["skipped"]
+        print(f"== {module} on {label}: {time.monotonic() - began:.1f} s", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loligo", type=Path)
+    parser.add_argument("--conf", type=Path)
+    parser.add_argument("--shape", action="append", choices=list(SHAPES))
+    parser.add_argument("tests", nargs="*", metavar="TEST")
+    args = parser.parse_args()
+    if bool(args.loligo) == bool(args.conf):
+        parser.error("exactly one of --loligo and --conf is needed")
+    chosen, tally = modules(args.tests), Tally()
+    shared = [m for m in chosen if not m.endswith("_own")]
+    if args.conf:
+        os.environ["CEPH_CONF"] = str(args.conf.resolve())
+        for module in shared:
+            tally.run(args.conf, module)
+    else:
+        os.environ["LOLIGO"] = str(args.loligo.resolve())
+        for module in (m for m in chosen if m.endswith("_own")):
+            tally.run("its own clusters", module)
+        for shape in (args.shape or SHAPES) if shared else []:
+            flags, mode = SHAPES[shape]
+            with tempfile.TemporaryDirectory(prefix="loligo-test-") as parent:
+                with harness.running(Path(parent) / "c", *flags, options={"ms_client_mode": mode}) as cluster:
+                    os.environ["CEPH_CONF"] = str(cluster.conf)
+                    for module in shared:
+                        tally.run(shape, module)
+    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
+    sys.exit(1 if tally.failed or not tally.passed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""`loligo up`, `down` and `status` as a person meets them: shapes, resuming, crashes, bad input."""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import harness
+from harness import Loligo, run, wait_for
+
+
+def has_ended(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+class Lifecycle(unittest.TestCase):
+    def setUp(self):
+        self.parent = Path(tempfile.mkdtemp(prefix="loligo-test-"))
+        self.cluster = Loligo(self.parent / "c")
+
+    def tearDown(self):
+        if self.cluster.conf.exists():
+            self.cluster.down(check=False)
+        shutil.rmtree(self.parent, ignore_errors=True)
+
+    def test_up_is_healthy_at_once_in_both_shapes(self):
+        for flags in ([], ["--processes"]):
+            with self.subTest(flags=flags):
+                out = self.cluster.up(*flags).stdout
+                self.assertIn("HEALTH_OK", out)
+                self.assertIn("CEPH_CONF=", out)
+                self.assertEqual(self.cluster.health(), "HEALTH_OK")
+                names = sorted(self.cluster.pids())
+                self.assertEqual(names, ["mon.a", "osd.0", "osd.1", "osd.2"] if flags else ["loligo"])
+                self.cluster.down()
+                self.assertEqual(self.cluster.pids(), {})
+                shutil.rmtree(self.cluster.dir)
+
+    def test_a_clean_stop_keeps_objects_and_pools(self):
+        for flags in ([], ["--processes"]):
+            with self.subTest(flags=flags):
+                self.cluster.up(*flags)
+                conf = self.cluster.conf
+                run("ceph", "osd", "pool", "create", "p", "8", conf=conf)
+                run("rados", "-p", "p", "put", "o", "/etc/hostname", conf=conf)
+                run("rados", "-p", "p", "setomapval", "o", "key", "value", conf=conf)
+                self.cluster.down()
+                self.cluster.up(*flags, new=False)
+                self.assertEqual(run("rados", "-p", "p", "get", "o", "-", conf=conf).stdout, Path("/etc/hostname").read_text())
+                self.assertIn("value", run("rados", "-p", "p", "getomapval", "o", "key", conf=conf).stdout)
+                self.cluster.down()
+                shutil.rmtree(self.cluster.dir)
+
+    def test_kill_9_leaves_nothing_that_the_next_up_trips_over(self):
+        for flags in ([], ["--processes"]):
+            with self.subTest(flags=flags):
+                self.cluster.up(*flags)
+                pids = self.cluster.pids()
+                for pid in pids.values():
+                    os.kill(pid, signal.SIGKILL)
+                for pid in pids.values():
+                    wait_for(lambda: has_ended(pid), f"{pid} is gone")
+                self.cluster.up(*flags, new=False)
+                self.assertEqual(self.cluster.health(), "HEALTH_OK")
+                self.cluster.down()
+                shutil.rmtree(self.cluster.dir)
+
+    def test_ctrl_c_and_sigterm_stop_a_foreground_cluster(self):
+        for flags in ([], ["--processes"]):
+            for stop in (signal.SIGINT, signal.SIGTERM):
+                with self.subTest(flags=flags, signal=stop.name):
+                    command = [Loligo.binary(), "up", "--dir", self.cluster.dir, "--port", str(harness.free_port()), *flags]
+                    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+                    try:
+                        self.assertIn("HEALTH_OK", process.stdout.readline())
+                        process.send_signal(stop)
+                        self.assertEqual(process.wait(30), 0)
+                    finally:
+                        process.kill()
+                        process.stdout.close()
+                        process.wait()
+                    self.assertEqual(self.cluster.pids(), {})
+                    shutil.rmtree(self.cluster.dir)
+
+    def refused(self, done, *words):
+        """The command failed with one line that has these words."""
+        self.assertNotEqual(done.returncode, 0)
+        lines = done.stderr.strip().splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_a_taken_port_is_named_and_nothing_is_left(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = str(taken.getsockname()[1])
+            self.refused(self.cluster.up("--port", port, new=False, check=False), port)
+        self.assertFalse(self.cluster.dir.exists())
+
+    def test_a_directory_in_use_is_refused_and_the_cluster_lives_on(self):
+        self.cluster.up()
+        before = self.cluster.pids()
+        self.refused(self.cluster.up(new=False, check=False), "in use", str(before["loligo"]))
+        self.assertEqual(self.cluster.pids(), before)
+        self.assertEqual(self.cluster.health(), "HEALTH_OK")
+
+    def test_a_directory_that_cannot_be_written_is_refused(self):
+        blocker = self.parent / "file"
+        blocker.write_text("in the way")
+        self.refused(Loligo(blocker / "c").up(check=False), str(blocker))
+        self.assertEqual(blocker.read_text(), "in the way")
+
+    def test_a_directory_with_other_things_in_it_is_left_alone(self):
+        self.cluster.dir.mkdir()
+        (self.cluster.dir / "thesis.txt").write_text("two years")
+        self.refused(self.cluster.up(check=False), "not empty")
+        self.assertEqual([p.name for p in self.cluster.dir.iterdir()], ["thesis.txt"])
+
+    def test_a_corrupt_keyring_is_named_and_nothing_runs(self):
+        for keyring in ("ceph.client.admin.keyring", "mon.a/keyring", "osd.1/keyring"):
+            for flags in ([], ["--processes"]):
+                with self.subTest(keyring=keyring, flags=flags):
+                    self.cluster.up()
+                    self.cluster.down()
+                    (self.cluster.dir / keyring).write_text("[client.admin]\n\tkey = garbage\n")
+                    self.refused(self.cluster.up(*flags, new=False, check=False), keyring)
+                    self.assertEqual(self.cluster.pids(), {})
+                    shutil.rmtree(self.cluster.dir)
+
+    def test_status_tells_people_and_programs(self):
+        self.cluster.up("--processes")
+        plain = run(Loligo.binary(), "status", "--dir", self.cluster.dir).stdout
+        self.assertIn("HEALTH_OK", plain)
+        answer = json.loads(run(Loligo.binary(), "status", "--dir", self.cluster.dir, "--format", "json").stdout)
+        self.assertEqual(answer["servers"], self.cluster.pids())
+        self.assertEqual(answer["status"]["health"]["status"], "HEALTH_OK")
+        self.cluster.down()
+        self.refused(run(Loligo.binary(), "status", "--dir", self.cluster.dir, check=False), "not running")
+
+    def test_a_killed_osd_is_noticed_and_comes_back(self):
+        self.cluster.up("--processes")
+        conf = self.cluster.conf
+        run("ceph", "osd", "pool", "create", "p", "8", conf=conf)
+        run("rados", "-p", "p", "put", "o", "/etc/hostname", conf=conf)
+        os.kill(self.cluster.pids()["osd.2"], signal.SIGKILL)
+        # A write makes the survivors talk to the dead one.
+        run("rados", "-p", "p", "put", "o2", "/etc/hostname", conf=conf, seconds=60)
+        wait_for(lambda: "1 osds down" in self.cluster.ceph("health", "detail").stdout, "osd.2 is marked down")
+        with open(self.parent / "osd.log", "w") as log:
+            again = subprocess.Popen([Loligo.binary(), "osd", "--id", "2", "--dir", self.cluster.dir], stdout=log, stderr=log)
+        try:
+            wait_for(lambda: self.cluster.health() == "HEALTH_OK", "healthy again")
+            for name in ("o", "o2"):
+                got = run("rados", "-p", "p", "get", name, "-", conf=conf).stdout
+                self.assertEqual(got, Path("/etc/hostname").read_text())
+        finally:
+            again.terminate()
+            again.wait(20)
+
+    def test_start_is_quick_and_small(self):
+        began = time.monotonic()
+        self.cluster.up()
+        seconds = time.monotonic() - began
+        pid = self.cluster.pids()["loligo"]
+        rss = next(l for l in Path(f"/proc/{pid}/status").read_text().splitlines() if l.startswith("VmRSS"))
+        mib = int(rss.split()[1]) / 1024
+        print(f"up to HEALTH_OK in {seconds * 1000:.0f} ms, {mib:.0f} MiB resident")
+        # Generous bounds: a shared machine may be slow; what is measured is printed.
+        self.assertLess(seconds, 5)
+        self.assertLess(mib, 100)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -13,6 +13,7 @@
 pub mod auth;
 pub mod cephx;
 pub mod codec;
+pub mod keyring;
 pub mod messages;
 pub mod net;
 pub mod osd;

@@ -128,7 +128,10 @@ pub enum AddrKind {
 }
 
 /// One address of a peer: protocol, socket address and the nonce that tells one life of a daemon from the next.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+///
+/// Ordered as Ceph orders them, by memory: the nonce's lowest byte weighs most, ports come before addresses. Encoded
+/// sets and maps of addresses have this order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct EntityAddr {
     /// The protocol spoken there.
     pub kind: AddrKind,
@@ -145,6 +148,31 @@ impl EntityAddr {
     /// A msgr2 address.
     pub fn msgr2(socket: SocketAddr, nonce: u32) -> EntityAddr {
         EntityAddr { kind: AddrKind::Msgr2, nonce, socket: Some(socket) }
+    }
+}
+
+impl Ord for EntityAddr {
+    fn cmp(&self, other: &EntityAddr) -> core::cmp::Ordering {
+        let key = |addr: &EntityAddr| {
+            let socket = addr.socket.map(|socket| match socket {
+                SocketAddr::V4(v4) => (AF_INET, v4.port(), [0; 4], v4.ip().to_bits().into(), [0; 4]),
+                SocketAddr::V6(v6) => (
+                    AF_INET6,
+                    v6.port(),
+                    v6.flowinfo().to_le_bytes(),
+                    v6.ip().to_bits(),
+                    v6.scope_id().to_le_bytes(),
+                ),
+            });
+            (addr.kind, addr.nonce.swap_bytes(), socket)
+        };
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for EntityAddr {
+    fn partial_cmp(&self, other: &EntityAddr) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 

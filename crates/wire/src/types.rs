@@ -156,13 +156,9 @@ impl Ord for EntityAddr {
         let key = |addr: &EntityAddr| {
             let socket = addr.socket.map(|socket| match socket {
                 SocketAddr::V4(v4) => (AF_INET, v4.port(), [0; 4], v4.ip().to_bits().into(), [0; 4]),
-                SocketAddr::V6(v6) => (
-                    AF_INET6,
-                    v6.port(),
-                    v6.flowinfo().to_le_bytes(),
-                    v6.ip().to_bits(),
-                    v6.scope_id().to_le_bytes(),
-                ),
+                SocketAddr::V6(v6) => {
+                    (AF_INET6, v6.port(), v6.flowinfo().to_le_bytes(), v6.ip().to_bits(), v6.scope_id().to_le_bytes())
+                }
             });
             (addr.kind, addr.nonce.swap_bytes(), socket)
         };

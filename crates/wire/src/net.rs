@@ -28,6 +28,20 @@ impl ConnId {
     }
 }
 
+/// Numbers the sessions that one engine opens. Each engine has one, and lends it to the components inside.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ConnIds {
+    given: u64,
+}
+
+impl ConnIds {
+    /// A number never given before.
+    pub fn allocate(&mut self) -> ConnId {
+        self.given += 1;
+        ConnId(self.given)
+    }
+}
+
 /// What becomes of a session when its stream breaks (v16.2 `src/msg/Policy.h`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {

@@ -84,6 +84,11 @@ impl CephxClient {
         self.server_challenge = None;
     }
 
+    /// Gives up the ticket for `service`, which refused it.
+    pub fn forget_ticket(&mut self, service: EntityType) {
+        self.tickets.forget(service);
+    }
+
     /// When tickets should next be renewed over the session; none before the first handshake.
     pub fn next_renewal(&self) -> Option<Instant> {
         self.server_challenge.and_then(|_| self.tickets.next_renewal(self.want))

@@ -78,9 +78,10 @@ impl Tickets {
         .sum()
     }
 
-    /// When the first of the tickets in `want` is due for renewal; none while one is lacking altogether.
+    /// When the first of the services in `want` has no ticket (the epoch) or one that is due for renewal.
     pub fn next_renewal(&self, want: u32) -> Option<Instant> {
-        self.held.iter().filter(|(s, _)| want & u32::from(s.0) != 0).map(|(_, t)| t.renew_after).min()
+        let bits = (0..8).map(|i| 1_u8 << i).filter(|&bit| want & u32::from(bit) != 0);
+        bits.map(|bit| self.held.get(&EntityType(bit)).map_or(Instant::ZERO, |t| t.renew_after)).min()
     }
 
     /// What we share with `service`.

@@ -48,6 +48,7 @@ errnos! {
     ERANGE = 34, "Numerical result out of range";
     ENAMETOOLONG = 36, "File name too long";
     ENOTEMPTY = 39, "Directory not empty";
+    ELOOP = 40, "Too many levels of symbolic links";
     ENODATA = 61, "No data available";
     EOVERFLOW = 75, "Value too large for defined data type";
     EBADMSG = 74, "Bad message";

@@ -6,16 +6,15 @@
 //! Read next: [`map`] for the tables and their invariants, [`mapper`] for placement.
 #![forbid(unsafe_code)]
 
-#[allow(dead_code)] // The edits, which come next, use the rest.
 pub mod bucket;
+pub mod build;
 mod choose;
-#[allow(dead_code)]
 pub mod choose_args;
 mod codec;
+pub mod edit;
 pub mod hash;
 pub mod limits;
 mod ln;
-#[allow(dead_code)]
 pub mod map;
 pub mod mapper;
 pub mod rule;
@@ -24,6 +23,7 @@ mod validate;
 
 pub use bucket::{Algorithm, Bucket};
 pub use choose_args::{ChooseArg, ChooseArgs};
+pub use edit::{EditError, Location, SimpleRule};
 pub use map::{CrushMap, ITEM_NONE};
 pub use mapper::Scratch;
 pub use rule::{Op, Rule, Step};

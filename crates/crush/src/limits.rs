@@ -16,5 +16,5 @@ pub const RESULT_MAX: usize = 4096;
 /// rule needs (legacy tunables, all devices out).
 pub const MAPPING_DRAWS_MAX: u64 = 1 << 26;
 
-/// The largest weight (16.16) whose sums over a bucket Ceph still accepts: sums live in 32 bits.
-pub const WEIGHT_MAX: u32 = u32::MAX;
+/// The most device classes of a map: each edit rebuilds one shadow tree per class and root. Clusters have three to six.
+pub const CLASSES_MAX: usize = 256;

@@ -8,8 +8,8 @@
 use crate::bucket::{Algorithm, Weights};
 use crate::codec::bad;
 use crate::hash::RJENKINS1;
-use crate::limits::{DEPTH_MAX, WALK_NODES_MAX};
-use crate::map::{CrushMap, slot};
+use crate::limits::{CLASSES_MAX, DEPTH_MAX, WALK_NODES_MAX};
+use crate::map::{CrushMap, ITEM_UNDECIDED, slot};
 use wire::codec::Malformed;
 
 /// How far down a bucket reaches.
@@ -24,6 +24,9 @@ struct Extent {
 impl CrushMap {
     /// Establishes the map's invariants, or says which one does not hold.
     pub(crate) fn validate(&mut self) -> Result<(), Malformed> {
+        if self.class_names.len() > CLASSES_MAX {
+            return Err(bad("has too many device classes"));
+        }
         for bucket in self.buckets() {
             if bucket.kind == 0 {
                 return Err(bad("has a bucket of the devices' type"));
@@ -42,16 +45,22 @@ impl CrushMap {
                 if *item < 0 && self.bucket(*item).is_none() {
                     return Err(bad("has a bucket with an item that is not there"));
                 }
-                if *item >= i32::MAX - 1 {
+                if *item >= ITEM_UNDECIDED {
                     return Err(bad("has a bucket with an impossible device"));
                 }
             }
         }
-        let highest = self.buckets().flat_map(|bucket| bucket.items.iter().copied()).max().unwrap_or(-1);
-        self.max_devices = self.max_devices.max(highest + 1);
+        self.count_devices();
         self.measure()?;
         self.fit_choose_args();
         Ok(())
+    }
+
+    /// Makes `max_devices` one more than the highest device in any bucket. Ceph does the same after decoding
+    /// (`crush_finalize`), whatever the bytes say.
+    pub(crate) fn count_devices(&mut self) {
+        let highest = self.buckets().flat_map(|bucket| bucket.items.iter().copied()).max();
+        self.max_devices = highest.map_or(0, |highest| (highest + 1).max(0));
     }
 
     /// Refuses cycles, deep nesting and too many paths.

@@ -20,6 +20,15 @@ fn compare(seed: u64, maps: u32, flavour: Flavour) {
         for _ in 0..4 {
             oracle.assert_same_mappings(&map, &Query::random(&mut rng, &map), 150);
         }
+        if flavour.choose_args {
+            // Text maps cannot say the default key, so it is put into the bytes, over the first key.
+            let mut bytes = bytes;
+            let at = bytes.len() - map.choose_args().to_bytes().len() + 4;
+            bytes[at..at + 8].copy_from_slice(&crush::choose_args::DEFAULT.to_le_bytes());
+            let map = decode(&bytes);
+            assert!(map.choose_args().contains_key(&crush::choose_args::DEFAULT));
+            oracle.assert_same_mappings(&map, &Query::random(&mut rng, &map), 150);
+        }
     }
 }
 
@@ -41,4 +50,9 @@ fn legacy_tunables_place_as_in_ceph() {
 #[test]
 fn device_classes_place_as_in_ceph() {
     compare(4, 20, Flavour { algorithms: &["straw2"], legacy_tunables: false, classes: true, choose_args: false });
+}
+
+#[test]
+fn choose_args_place_as_in_ceph() {
+    compare(5, 20, Flavour { algorithms: &["straw2"], legacy_tunables: false, classes: true, choose_args: true });
 }

@@ -10,6 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use wire::{Decode, Encode};
 
+/// What became of an edit.
+pub(crate) enum Outcome {
+    Done(CrushMap),
+    Refused,
+    Crashed,
+}
+
 /// A directory with a map in it, and crushtool beside it.
 pub(crate) struct Oracle {
     dir: tempfile::TempDir,
@@ -58,6 +65,22 @@ impl Oracle {
         decode(&self.bytes("after"))
     }
 
+    /// The same where crushtool may refuse, or crash: some edits of maps with weight sets do that to 16.2.
+    pub(crate) fn try_edit(&self, before: &CrushMap, args: &[&str]) -> Outcome {
+        self.write("before", before);
+        let args = [&["-i", "before", "-o", "after"], args].concat();
+        let output = Command::new("crushtool").args(args).current_dir(self.dir.path()).output();
+        let output = output.expect("crushtool does not start: install Debian's package ceph-base");
+        // It writes nothing when it has changed nothing.
+        let after = std::fs::read(self.path("after")).map_or_else(|_| before.clone(), |bytes| decode(&bytes));
+        let _ = std::fs::remove_file(self.path("after"));
+        match output.status.code() {
+            Some(0) => Outcome::Done(after),
+            Some(_) => Outcome::Refused,
+            None => Outcome::Crashed,
+        }
+    }
+
     /// The text of a map.
     pub(crate) fn text(&self, map: &CrushMap) -> String {
         self.write("text", map);
@@ -88,7 +111,8 @@ impl Oracle {
         assert_eq!(expected.len(), count as usize);
         let weights = query.weight_vector(map);
         for (x, expected) in (0..).zip(&expected) {
-            let ours = map.do_rule(query.rule, query.seed(x), query.size, &weights, Some(query.pool.unwrap_or(-1)));
+            // The tool uses the choose args of key 0, or the default ones, whatever the pool.
+            let ours = map.do_rule(query.rule, query.seed(x), query.size, &weights, Some(0));
             assert_eq!(&ours, expected, "seed {x}, {query:?}\n{}", self.run(&["-d", "tested"]));
         }
     }
@@ -179,18 +203,47 @@ pub(crate) fn random_map(rng: &mut Rng, flavour: Flavour) -> String {
         writeln!(text, "device {device} osd.{device}{class}").expect("writing to memory");
     }
     text.push_str("type 0 osd\ntype 1 host\ntype 2 rack\ntype 3 root\n");
-    let mut next_id = -1;
+    // By slot, how many items each bucket has.
+    let mut ids = Vec::new();
     let mut leaves: Vec<Named> = (0..devices).map(|id| Named { name: format!("osd.{id}"), weight: 0 }).collect();
-    let mut hosts = group(rng, flavour, "host", &mut leaves, true, 1 + devices / 5, &mut next_id, &mut text);
+    let mut hosts = group(rng, flavour, "host", &mut leaves, true, 1 + devices / 5, &mut ids, &mut text);
     let rack_count = 1 + hosts.len() / 3;
     let loose: Vec<Named> = if rng.chance(1, 3) { hosts.drain(..1).collect() } else { Vec::new() };
-    let mut top = group(rng, flavour, "rack", &mut hosts, false, rack_count, &mut next_id, &mut text);
+    let mut top = group(rng, flavour, "rack", &mut hosts, false, rack_count, &mut ids, &mut text);
     top.extend(loose);
-    group(rng, flavour, "root", &mut top, false, 1, &mut next_id, &mut text);
+    group(rng, flavour, "root", &mut top, false, 1, &mut ids, &mut text);
     for rule in 0..3 {
         random_rule(rng, flavour, rule, &mut text);
     }
+    if flavour.choose_args {
+        for key in [0, 1] {
+            choose_args(rng, key, &ids, &mut text);
+        }
+    }
     text
+}
+
+/// Weight sets and ids for some of the buckets, all sets of one key with the same number of positions.
+fn choose_args(rng: &mut Rng, key: u32, sizes: &[usize], text: &mut String) {
+    let positions = 1 + rng.below(3);
+    writeln!(text, "choose_args {key} {{").expect("writing to memory");
+    for (slot, size) in sizes.iter().enumerate().filter(|(_, size)| **size > 0) {
+        if rng.chance(1, 4) {
+            continue;
+        }
+        writeln!(text, "  {{\n    bucket_id {}\n    weight_set [", -1 - slot as i32).expect("writing to memory");
+        for _ in 0..positions {
+            let weights: String = (0..*size).map(|_| format!(" {:.5}", rng.below(9 << 16) as f64 / 65536.0)).collect();
+            writeln!(text, "      [{weights} ]").expect("writing to memory");
+        }
+        text.push_str("    ]\n");
+        if rng.chance(1, 3) {
+            let ids: String = (0..*size).map(|_| format!(" {}", 1000 + rng.below(1000))).collect();
+            writeln!(text, "    ids [{ids} ]").expect("writing to memory");
+        }
+        text.push_str("  }\n");
+    }
+    text.push_str("}\n");
 }
 
 fn tunables(rng: &mut Rng, flavour: Flavour, text: &mut String) {
@@ -224,7 +277,7 @@ fn group(
     members: &mut Vec<Named>,
     devices: bool,
     count: usize,
-    next_id: &mut i32,
+    ids: &mut Vec<usize>,
     text: &mut String,
 ) -> Vec<Named> {
     let mut dealt: Vec<Vec<Named>> = (0..count).map(|_| Vec::new()).collect();
@@ -235,8 +288,9 @@ fn group(
     for (index, members) in dealt.into_iter().enumerate() {
         let algorithm = flavour.algorithms[rng.below(flavour.algorithms.len() as u64) as usize];
         let name = if kind == "root" { "default".to_owned() } else { format!("{kind}{index}") };
-        writeln!(text, "{kind} {name} {{\n  id {next_id}\n  alg {algorithm}\n  hash 0").expect("writing to memory");
-        *next_id -= 1;
+        let id = -1 - ids.len() as i32;
+        writeln!(text, "{kind} {name} {{\n  id {id}\n  alg {algorithm}\n  hash 0").expect("writing to memory");
+        ids.push(members.len());
         let equal = 1 + rng.below(4 << 16);
         let mut sum = 0;
         for member in members {

@@ -1,0 +1,109 @@
+//! Edits without Ceph's tools at hand: what they refuse, that a refusal changes nothing, and the monitor's usual way.
+
+use super::{EditError, parse_location, parse_weight};
+use crate::map::CrushMap;
+use crate::{ITEM_NONE, SimpleRule};
+use base::Errno;
+use std::collections::BTreeSet;
+use wire::{Decode, Encode};
+
+fn place(args: &[&str]) -> super::Location {
+    parse_location(args.iter().copied()).expect("a location")
+}
+
+/// Three hosts of three OSDs, of weight 1 each, even ones ssd.
+fn nine() -> CrushMap {
+    let mut map = CrushMap::simple("host").expect("host is a type");
+    for osd in 0..9 {
+        let at = place(&[&format!("host=h{}", osd / 3), "root=default"]);
+        assert_eq!(map.create_or_move_item(osd, 0x10000, &format!("osd.{osd}"), &at), Ok(true));
+        map.set_device_class(osd, if osd % 2 == 0 { "ssd" } else { "hdd" }).expect("a new device has no class");
+    }
+    map
+}
+
+#[test]
+fn a_booting_osd_makes_its_host_and_finds_itself_there_the_next_time() {
+    let mut map = nine();
+    assert_eq!(map.item_weight(-1), Some(9 << 16));
+    let again = map.clone();
+    assert_eq!(map.create_or_move_item(4, 0x2_0000, "osd.4", &place(&["host=h1", "root=default"])), Ok(false));
+    assert_eq!(map, again, "an OSD that is in place keeps its weight");
+    assert_eq!(map.create_or_move_item(4, 0x2_0000, "osd.4", &place(&["host=h2", "root=default"])), Ok(true));
+    assert_eq!(map.full_location(4), place(&["host=h2", "root=default"]));
+    assert_eq!(map.item_weight(4), Some(0x1_0000), "a move keeps the weight");
+    assert_eq!(map.item_weight(-1), Some(9 << 16));
+}
+
+#[test]
+fn every_seed_finds_three_hosts_and_classes_are_kept_apart() {
+    let mut map = nine();
+    let ssd = SimpleRule { class: "ssd", ..SimpleRule::replicated("fast", "default", "osd") };
+    let fast = map.add_simple_rule(&ssd).expect("the root has ssds");
+    let weights = [0x10000; 9];
+    for x in 0..500 {
+        let devices = map.do_rule(0, x, 3, &weights, None);
+        let hosts: BTreeSet<i32> = devices.iter().map(|device| device / 3).collect();
+        assert_eq!((devices.len(), hosts.len()), (3, 3), "seed {x}");
+        let devices = map.do_rule(fast, x, 3, &weights, None);
+        assert!(devices.len() == 3 && devices.iter().all(|device| device % 2 == 0 && *device != ITEM_NONE), "seed {x}");
+    }
+    assert_eq!(CrushMap::from_bytes(&map.to_bytes()), Ok(map));
+}
+
+#[test]
+fn refusals_name_their_cause_and_change_nothing() {
+    let mut map = nine();
+    map.add_simple_rule(&SimpleRule { class: "ssd", ..SimpleRule::replicated("fast", "default", "osd") })
+        .expect("rule");
+    let before = map.clone();
+    let refused = [
+        (map.remove_item("h0", false), Errno::ENOTEMPTY),
+        (map.remove_item("nobody", false), Errno::ENOENT),
+        (map.insert_item(20, 1, "no/name", &place(&["host=h0"])), Errno::EINVAL),
+        (map.insert_item(20, 1, "osd.3", &place(&["host=h0"])), Errno::EEXIST),
+        (map.insert_item(20, 1, "osd.20", &place(&["planet=earth"])), Errno::EINVAL),
+        (map.insert_item(20, 1, "osd.20", &place(&["root=h0"])), Errno::EINVAL),
+        (map.insert_item(20, u32::MAX, "osd.20", &place(&["host=h0"])), Errno::ERANGE),
+        (map.insert_item(ITEM_NONE, 1, "osd.20", &place(&["host=h0"])), Errno::ENOENT),
+        (map.link_bucket("default", &place(&["host=h0"])), Errno::ELOOP),
+        (map.link_bucket("osd.1", &place(&["host=h0"])), Errno::ENOTDIR),
+        (map.set_device_class(0, "hdd").map(drop), Errno::EBUSY),
+        (map.remove_class("ssd"), Errno::EBUSY),
+        (map.rename_bucket("h0", "h1"), Errno::EEXIST),
+        (map.rename_bucket("osd.0", "h9"), Errno::ENOTDIR),
+        (map.add_named_bucket("r", "nonsense").map(drop), Errno::EINVAL),
+        (map.remove_rule(17), Errno::ENOENT),
+        (map.reweight_item("nobody", 1), Errno::ENOENT),
+    ];
+    for (at, (result, errno)) in refused.into_iter().enumerate() {
+        assert_eq!(result.map_err(|error| error.errno()), Err(errno), "refusal {at}");
+    }
+    assert_eq!(map, before);
+    assert_eq!(parse_weight(-1.0), Err(EditError::InvalidWeight("-1".to_owned())));
+    assert!(parse_weight(f64::NAN).is_err() && parse_weight(1e9).is_err());
+    assert!(parse_location(["host"]).is_err() && parse_location(["host="]).is_err());
+}
+
+#[test]
+fn shadow_trees_follow_renames_and_go_with_their_class() {
+    let mut map = nine();
+    map.rename_bucket("h0", "first").expect("the name is free");
+    map.rename_class("ssd", "flash").expect("the name is free");
+    assert!(map.item_id("first~flash").is_some() && map.item_id("h0~ssd").is_none());
+    map.remove_class("flash").expect("no rule uses it");
+    assert!(map.item_id("first~flash").is_none() && map.class_id("flash").is_none());
+    assert_eq!(map.buckets().filter(|bucket| map.is_shadow(bucket.id())).count(), 4, "hdd's shadows stay");
+}
+
+#[test]
+fn removing_the_last_of_a_host_leaves_an_empty_host_that_can_go() {
+    let mut map = nine();
+    for osd in 0..3 {
+        map.remove_item(&format!("osd.{osd}"), false).expect("the OSD is there");
+    }
+    map.remove_item("h0", false).expect("the host is empty");
+    assert_eq!((map.item_weight(-1), map.item_id("h0")), (Some(6 << 16), None));
+    map.remove_item("h1", true).expect("unlinking needs no emptiness");
+    assert_eq!((map.item_weight(-1), map.parent(map.item_id("h1").expect("it stays"))), (Some(3 << 16), None));
+}

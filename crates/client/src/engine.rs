@@ -1,0 +1,208 @@
+//! The client as its driver sees it: the monitor client and the objecter behind one set of inputs and outputs.
+//!
+//! Read next: `objecter`.
+
+use crate::objecter::{Objecter, Wish};
+use crate::request::{Completion, OpId, Request};
+use base::rng::SecretRng;
+use base::{Epoch, Errno, Instant, Rng};
+use bytes::Bytes;
+use maps::OsdMap;
+use monclient::{Handled, MonClient, MonClientConfig, MonEvent};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use wire::net::{CloseReason, ConnIds, NetCommand, NetEvent};
+use wire::types::EntityType;
+
+/// Who the client is and where the monitors are.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// What the monitor client needs.
+    pub mon: MonClientConfig,
+    /// The features that requests claim.
+    pub features: u64,
+}
+
+/// The caller's name for a command.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CommandId(pub u64);
+
+/// A monitor's answer to a command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CommandReply {
+    /// Which.
+    pub id: CommandId,
+    /// 0, or an errno negated.
+    pub result: i32,
+    /// A line for the terminal.
+    pub status: String,
+    /// The output.
+    pub output: Bytes,
+}
+
+/// See the crate's documentation.
+#[derive(Debug)]
+pub struct Client {
+    mon: MonClient,
+    objecter: Objecter,
+    conns: ConnIds,
+    commands: BTreeMap<u64, CommandId>,
+    replies: VecDeque<CommandReply>,
+    denied: Option<Errno>,
+}
+
+impl Client {
+    /// A client that looks for a monitor at the next `poll_command`.
+    pub fn new(now: Instant, config: ClientConfig, mut rng: SecretRng) -> Client {
+        let objecter = Objecter::new(now, config.features, Rng::new(rng.u64()));
+        let mut mon = MonClient::new(now, config.mon, rng);
+        mon.subscribe("osdmap", 0, false);
+        Client {
+            mon,
+            objecter,
+            conns: ConnIds::default(),
+            commands: BTreeMap::new(),
+            replies: VecDeque::new(),
+            denied: None,
+        }
+    }
+
+    /// Takes a request on. EBUSY if there are too many, EEXIST if another has its id; the request is dropped then.
+    pub fn submit(&mut self, now: Instant, id: OpId, request: Request) -> Result<(), Errno> {
+        let submitted = self.objecter.submit(now, id, request);
+        self.grant_wishes();
+        submitted
+    }
+
+    /// Forgets a request: it may still be applied, but will not complete.
+    pub fn cancel(&mut self, id: OpId) {
+        self.objecter.cancel(id);
+    }
+
+    /// Runs a command on the monitor, one JSON object, with its input.
+    pub fn command(&mut self, id: CommandId, json: String, input: Bytes) {
+        let tid = self.mon.command(vec![json], input);
+        self.commands.insert(tid, id);
+    }
+
+    /// The next completion.
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.objecter.poll_completion()
+    }
+
+    /// The next command's answer.
+    pub fn poll_reply(&mut self) -> Option<CommandReply> {
+        self.replies.pop_front()
+    }
+
+    /// Takes an event of the transport.
+    pub fn handle_net(&mut self, now: Instant, event: NetEvent) {
+        // An OSD that refuses our ticket sees a new one at the next attempt.
+        let refused = matches!(event, NetEvent::Closed { why: CloseReason::Denied(_), .. });
+        if self.mon.handle_net(now, &event) == Handled::No {
+            if refused {
+                self.mon.ticket_refused(EntityType::OSD);
+                self.mon.handle_timer(now);
+            }
+            self.objecter.handle_net(now, event);
+        }
+        self.drain(now);
+    }
+
+    /// To be called at `next_wakeup`, or at any other time.
+    pub fn handle_timer(&mut self, now: Instant) {
+        self.mon.handle_timer(now);
+        self.objecter.handle_timer(now);
+        self.drain(now);
+    }
+
+    /// When `handle_timer` should be called.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.mon.next_wakeup().into_iter().chain(self.objecter.next_wakeup()).min()
+    }
+
+    /// The next command for the transport.
+    pub fn poll_command(&mut self, now: Instant) -> Option<NetCommand> {
+        self.mon.poll_command(&mut self.conns).or_else(|| self.objecter.poll_command(now, &mut self.conns))
+    }
+
+    /// Who answers handshakes for us.
+    pub fn auth(&mut self) -> &mut (impl wire::auth::Auth + use<>) {
+        self.mon.auth()
+    }
+
+    /// Our number; 0 before a monitor gave one.
+    pub fn global_id(&self) -> u64 {
+        self.mon.global_id()
+    }
+
+    /// The newest OSD map, once there is one.
+    pub fn map(&self) -> Option<&Arc<OsdMap>> {
+        self.objecter.map()
+    }
+
+    /// How many requests are under way.
+    pub fn in_flight(&self) -> usize {
+        self.objecter.in_flight()
+    }
+
+    /// Why the last monitor refused us, if one did since a session stood. The search goes on; a tool may rather stop.
+    pub fn denied(&self) -> Option<Errno> {
+        self.denied
+    }
+
+    /// Panics if what must always hold does not.
+    pub fn check_invariants(&self) {
+        self.mon.check_invariants();
+        self.objecter.check_invariants();
+    }
+
+    fn drain(&mut self, now: Instant) {
+        while let Some(event) = self.mon.poll_event() {
+            match event {
+                MonEvent::OsdMap(maps) => {
+                    self.objecter.handle_maps(now, &maps);
+                    if let Some(map) = self.objecter.map() {
+                        self.mon.got("osdmap", u64::from(map.epoch.0));
+                    }
+                }
+                MonEvent::Version { newest, .. } => {
+                    let newest = Epoch(u32::try_from(newest).unwrap_or(u32::MAX));
+                    self.objecter.handle_newest_epoch(now, newest);
+                }
+                MonEvent::CommandReply { tid, reply } => {
+                    if let Some(id) = self.commands.remove(&tid) {
+                        let (result, status, output) = (reply.result, reply.status, reply.output);
+                        self.replies.push_back(CommandReply { id, result, status, output });
+                    }
+                }
+                MonEvent::CommandDropped { tid } => {
+                    if let Some(id) = self.commands.remove(&tid) {
+                        let (result, status) = (Errno::EBUSY.code(), "too many commands at once".to_owned());
+                        self.replies.push_back(CommandReply { id, result, status, output: Bytes::new() });
+                    }
+                }
+                MonEvent::Denied(errno) => self.denied = Some(errno),
+                MonEvent::Ready => self.denied = None,
+                MonEvent::Lost
+                | MonEvent::Rotating
+                | MonEvent::Config(_)
+                | MonEvent::MonMap(_)
+                | MonEvent::MgrMap(_)
+                | MonEvent::Message(_) => {}
+            }
+        }
+        self.grant_wishes();
+    }
+
+    fn grant_wishes(&mut self) {
+        while let Some(wish) = self.objecter.poll_wish() {
+            match wish {
+                Wish::Maps(epoch) => self.mon.subscribe("osdmap", u64::from(epoch.0), false),
+                Wish::NewestEpoch => {
+                    self.mon.get_version("osdmap");
+                }
+            }
+        }
+    }
+}

@@ -187,6 +187,9 @@ pub trait AuthClient {
         payload: &Bytes,
     ) -> Result<Bytes, Errno>;
 
+    /// Hears that a daemon of `kind` refused what we proved, with the errno it gave: a ticket may have expired.
+    fn refused(&mut self, _now: Instant, _kind: EntityType, _errno: Errno) {}
+
     /// Takes AUTH_DONE.
     fn done(
         &mut self,

@@ -15,6 +15,7 @@ pub mod cephx;
 pub mod codec;
 pub mod keyring;
 pub mod messages;
+pub mod msgr;
 pub mod net;
 pub mod osd;
 pub mod types;

@@ -136,6 +136,18 @@ pub enum NetEvent {
     },
 }
 
+impl NetEvent {
+    /// The session it is about.
+    pub fn conn(&self) -> ConnId {
+        match self {
+            NetEvent::Opened { conn, .. }
+            | NetEvent::Message { conn, .. }
+            | NetEvent::Reset { conn }
+            | NetEvent::Closed { conn, .. } => *conn,
+        }
+    }
+}
+
 /// Why a session ended or could not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseReason {

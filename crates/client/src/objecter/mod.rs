@@ -12,6 +12,9 @@ mod placement;
 mod replies;
 mod session;
 
+#[cfg(test)]
+mod tests;
+
 use crate::limits;
 use crate::request::{Completion, Failure, OpId, Request};
 use base::{Duration, Epoch, Errno, Instant, OsdId, Rng};

@@ -11,6 +11,7 @@ pub mod build;
 mod choose;
 pub mod choose_args;
 mod codec;
+pub mod dump;
 pub mod edit;
 pub mod hash;
 pub mod limits;
@@ -18,6 +19,7 @@ mod ln;
 pub mod map;
 pub mod mapper;
 pub mod rule;
+pub mod tree;
 pub mod tunables;
 mod validate;
 

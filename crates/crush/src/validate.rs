@@ -27,6 +27,19 @@ impl CrushMap {
         if self.class_names.len() > CLASSES_MAX {
             return Err(bad("has too many device classes"));
         }
+        // Edits give shadows their old ids again, so these have to be ids.
+        let shadows = self.class_buckets.values().flat_map(|shadows| shadows.values());
+        if self.class_buckets.keys().chain(shadows).any(|id| self.bucket(*id).is_none()) {
+            return Err(bad("has a device class with a bucket that is not there"));
+        }
+        self.check_structure()?;
+        self.count_devices();
+        self.fit_choose_args();
+        Ok(())
+    }
+
+    /// Refuses buckets that cannot be drawn from, items that are not there, and what `measure` refuses.
+    pub(crate) fn check_structure(&self) -> Result<(), Malformed> {
         for bucket in self.buckets() {
             if bucket.kind == 0 {
                 return Err(bad("has a bucket of the devices' type"));
@@ -41,19 +54,14 @@ impl CrushMap {
                     return Err(bad("has a tree bucket whose nodes do not fit its items"));
                 }
             }
-            for item in &bucket.items {
-                if *item < 0 && self.bucket(*item).is_none() {
-                    return Err(bad("has a bucket with an item that is not there"));
-                }
-                if *item >= ITEM_UNDECIDED {
-                    return Err(bad("has a bucket with an impossible device"));
-                }
+            if bucket.items.iter().any(|item| *item < 0 && self.bucket(*item).is_none()) {
+                return Err(bad("has a bucket with an item that is not there"));
+            }
+            if bucket.items.iter().any(|item| *item >= ITEM_UNDECIDED) {
+                return Err(bad("has a bucket with an impossible device"));
             }
         }
-        self.count_devices();
-        self.measure()?;
-        self.fit_choose_args();
-        Ok(())
+        self.measure()
     }
 
     /// Makes `max_devices` one more than the highest device in any bucket. Ceph does the same after decoding
@@ -64,7 +72,7 @@ impl CrushMap {
     }
 
     /// Refuses cycles, deep nesting and too many paths.
-    pub(crate) fn measure(&self) -> Result<(), Malformed> {
+    fn measure(&self) -> Result<(), Malformed> {
         let mut extents: Vec<Option<Extent>> = vec![None; self.buckets.len()];
         // The path down from where the search began: slot, next item to look at, extent so far.
         let mut path: Vec<(usize, usize, Extent)> = Vec::new();

@@ -173,7 +173,10 @@ impl CrushMap {
         if let Some(made) = self.shadow(original, class) {
             return Ok(made);
         }
-        let bucket = self.bucket(original).expect("shadows are made of buckets");
+        // A map whose buckets pose as shadows may have lost one when the shadows went.
+        let Some(bucket) = self.bucket(original) else {
+            return Err(EditError::Broken("has buckets that are named like shadows"));
+        };
         let (algorithm, kind) = (bucket.algorithm(), bucket.kind);
         let mut items = Vec::new();
         let mut positions = Vec::new();
@@ -214,7 +217,8 @@ impl CrushMap {
             .expect("a map has fewer than 2^31 buckets")
     }
 
-    /// Gives a shadow bucket weight sets from its original's.
+    /// Gives a shadow bucket weight sets from its original's. Sets of several positions get all their sums here, where
+    /// 16.2 keeps the last position's only and leaves the others of nested shadows at 0.
     fn clone_choose_args(
         &mut self,
         original: i32,

@@ -70,8 +70,10 @@ pub enum EditError {
     ClassBound { device: i32, is: String, wanted: String },
     #[error("class '{class}' is still referenced by {by}")]
     ClassInUse { class: String, by: String },
-    #[error("the map would nest its buckets too deeply or link them too often")]
+    #[error("there are too many rules or device classes")]
     TooLarge,
+    #[error("the map {0}")]
+    Broken(&'static str),
     #[error(transparent)]
     Unfit(#[from] Unfit),
 }
@@ -95,6 +97,7 @@ impl EditError {
             | NoSuchType(_)
             | NoSuchClass(_)
             | NoShadow { .. }
+            | Broken(_)
             | WrongType { .. }
             | AlreadyThere { .. }
             | NoPlace(_) => Errno::EINVAL,
@@ -138,7 +141,7 @@ impl CrushMap {
     fn edit<T>(&mut self, change: impl FnOnce(&mut CrushMap) -> Result<T>) -> Result<T> {
         let mut copy = self.clone();
         let value = change(&mut copy)?;
-        copy.measure().map_err(|_| EditError::TooLarge)?;
+        copy.check_structure().map_err(|broken| EditError::Broken(broken.why))?;
         copy.count_devices();
         *self = copy;
         Ok(value)

@@ -78,7 +78,10 @@ impl CrushMap {
     /// Empties a bucket's slot and forgets what was kept about it, except for its name.
     pub(super) fn drop_bucket(&mut self, id: i32) {
         let at = slot(id).expect("bucket ids are negative");
-        self.buckets[at] = None;
+        // A name may be there without its bucket.
+        if let Some(bucket) = self.buckets.get_mut(at) {
+            *bucket = None;
+        }
         self.class_buckets.remove(&id);
         self.item_classes.remove(&id);
         for args in self.choose_args.values_mut() {

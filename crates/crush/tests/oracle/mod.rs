@@ -12,7 +12,7 @@ use wire::{Decode, Encode};
 
 /// What became of an edit.
 pub(crate) enum Outcome {
-    Done(CrushMap),
+    Done(Box<CrushMap>),
     Refused,
     Crashed,
 }
@@ -75,7 +75,7 @@ impl Oracle {
         let after = std::fs::read(self.path("after")).map_or_else(|_| before.clone(), |bytes| decode(&bytes));
         let _ = std::fs::remove_file(self.path("after"));
         match output.status.code() {
-            Some(0) => Outcome::Done(after),
+            Some(0) => Outcome::Done(Box::new(after)),
             Some(_) => Outcome::Refused,
             None => Outcome::Crashed,
         }

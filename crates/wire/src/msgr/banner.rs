@@ -1,9 +1,10 @@
 //! The first bytes of a stream: who speaks which revision of msgr2.
 //!
 //! Owns the banner's format (Ceph v16.2 `ProtocolV2::_banner_exchange`, `src/include/msgr.h`): the text
-//! `ceph v2\n`, a u16 length, then the supported and the required features of the protocol, u64 each. We support and
-//! require revision 1 (msgr2.1) and nothing else: no compression, no revision 0. msgr1 is told apart from garbage, so
-//! that a log can say what is wrong with an old client.
+//! `ceph v2\n`, a u16 length, then the supported and the required features of the protocol, u64 each. We support
+//! revision 1 (msgr2.1) and nothing else: no compression, and a peer without revision 1 is refused. We announce no
+//! requirement, as Ceph does not, so that a handshake of ours is Ceph's byte for byte. msgr1 is told apart from
+//! garbage, so that a log can say what is wrong with an old client.
 
 use super::error::StreamError;
 use super::limits;
@@ -22,7 +23,6 @@ pub fn ours() -> [u8; 26] {
     out[..8].copy_from_slice(PREFIX);
     out[8..10].copy_from_slice(&16u16.to_le_bytes());
     out[10..18].copy_from_slice(&REVISION_1.to_le_bytes());
-    out[18..].copy_from_slice(&REVISION_1.to_le_bytes());
     out
 }
 
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(fed(b"ceph v2\n\xFF\xFF"), Err(StreamError::NotMsgr2));
         let mut old = ours();
         old[10] = 0;
-        assert_eq!(fed(&old), Err(StreamError::Revision { supported: 0, required: 1 }));
+        assert_eq!(fed(&old), Err(StreamError::Revision { supported: 0, required: 0 }));
         let mut needy = ours();
         needy[18] = 3;
         assert_eq!(fed(&needy), Err(StreamError::Revision { supported: 1, required: 3 }));

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+pub mod caps;
 pub mod cephx;
 pub mod codec;
 pub mod keyring;

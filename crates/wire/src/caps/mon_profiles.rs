@@ -55,11 +55,18 @@ pub(super) fn grants(profile: &str, entity: &AuthName) -> Vec<Grant> {
         "crash" => vec![service("mon", R)],
         "fs-client" => ["mon", "mds", "osd", "pg"].map(|s| service(s, R)).into(),
         "simple-rados-client" => reader(),
-        "rbd" | "rbd-mirror" | "rbd-read-only" => rbd(profile),
-        "rbd-mirror-peer" => {
-            let mut grants = reader();
+        "cephfs-mirror" => {
+            let mut grants: Vec<_> = ["mon", "mds", "osd", "pg"].map(|s| service(s, R)).into();
+            grants.push(command("config-key get", [("key", prefix("cephfs/mirror/peer"))]));
+            grants
+        }
+        "simple-rados-client-with-blocklist" | "rbd" | "rbd-read-only" => fencer(),
+        "rbd-mirror" | "rbd-mirror-peer" => {
+            let mut grants = fencer();
             grants.push(command("config-key get", [("key", prefix("rbd/mirror/"))]));
-            grants.push(command("config-key set", [("key", prefix("rbd/mirror/peer/"))]));
+            if profile == "rbd-mirror-peer" {
+                grants.push(command("config-key set", [("key", prefix("rbd/mirror/peer/"))]));
+            }
             grants
         }
         "role-definer" => vec![service("mon", R), service("auth", Rights::RWX)],
@@ -85,16 +92,11 @@ fn mgr() -> Vec<Grant> {
     grants
 }
 
-fn rbd(profile: &str) -> Vec<Grant> {
+/// One who reads, and fences the dead holder of an exclusive lock.
+fn fencer() -> Vec<Grant> {
     let mut grants = reader();
-    if profile != "rbd-read-only" {
-        // To fence the dead holder of an exclusive lock.
-        for (verb, op) in [("osd blocklist", "blocklistop"), ("osd blacklist", "blacklistop")] {
-            grants.push(command(verb, [(op, equal("add")), ("addr", regex(FENCED_ADDRESS))]));
-        }
-    }
-    if profile == "rbd-mirror" {
-        grants.push(command("config-key get", [("key", prefix("rbd/mirror/"))]));
+    for (verb, op) in [("osd blocklist", "blocklistop"), ("osd blacklist", "blacklistop")] {
+        grants.push(command(verb, [(op, equal("add")), ("addr", regex(FENCED_ADDRESS))]));
     }
     grants
 }

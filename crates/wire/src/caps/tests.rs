@@ -98,7 +98,7 @@ fn profiles_give_what_their_holders_need() {
     };
     assert!(fence("profile rbd", "add", "192.168.0.1:0/123"));
     assert!(!fence("profile rbd", "rm", "192.168.0.1:0/123") && !fence("profile rbd", "add", "192.168.0.1"));
-    assert!(!fence("profile rbd-read-only", "add", "192.168.0.1:0/123"));
+    assert!(!fence("profile simple-rados-client", "add", "192.168.0.1:0/123"));
 
     let create = |entity: &str, osd: &str| {
         let pairs = [("entity", entity), ("caps_mon", "profile rbd"), ("caps_osd", osd)];
@@ -218,4 +218,35 @@ proptest! {
             prop_assert!(text.ends_with(rest) && !rest.starts_with(' '));
         }
     }
+}
+
+/// What `client.p` at 127.0.0.1 could do on Ceph 16.2.15: caps, the command's module and needs, its prefix, its
+/// arguments, and whether it was refused with EACCES.
+const DECISIONS: &str = include_str!("../../tests/golden/mon_caps.txt");
+
+#[test]
+fn commands_are_allowed_and_refused_as_on_a_real_monitor() {
+    let entity = AuthName::parse("client.p").expect("a literal name");
+    let mut wrong = vec![];
+    for line in DECISIONS.lines() {
+        let [caps, service, needs, command, pairs, verdict] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("a decision has six columns: {line}")
+        };
+        let args: BTreeMap<_, _> =
+            pairs.split(' ').filter_map(|p| p.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let needs = needs.chars().fold(Rights::NONE, |all, letter| {
+            all | match letter {
+                'r' => Rights::R,
+                'w' => Rights::W,
+                _ => Rights::X,
+            }
+        });
+        let from = Some("127.0.0.1".parse().expect("a literal address"));
+        let request = MonRequest { entity: &entity, service, command, args: &args, needs, from };
+        let ours = MonCap::parse(caps).expect("a valid text").is_capable(&request);
+        if ours != (verdict == "allowed") {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), DECISIONS.lines().count(), wrong.join("\n"));
 }

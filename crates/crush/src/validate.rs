@@ -64,11 +64,12 @@ impl CrushMap {
         self.measure()
     }
 
-    /// Makes `max_devices` one more than the highest device in any bucket. Ceph does the same after decoding
-    /// (`crush_finalize`), whatever the bytes say.
+    /// Makes `max_devices` one more than the highest device in any bucket or with a name. Ceph does the same after
+    /// decoding (`CrushWrapper::finalize`), whatever the bytes say: an OSD has a name and a class before it is placed.
     pub(crate) fn count_devices(&mut self) {
-        let highest = self.buckets().flat_map(|bucket| bucket.items.iter().copied()).max();
-        self.max_devices = highest.map_or(0, |highest| (highest + 1).max(0));
+        let placed = self.buckets().flat_map(|bucket| bucket.items.iter().copied()).max();
+        let named = self.item_names.keys().next_back().copied();
+        self.max_devices = placed.max(named).map_or(0, |highest| highest.saturating_add(1).max(0));
     }
 
     /// Refuses cycles, deep nesting and too many paths.

@@ -179,7 +179,11 @@ impl Encode for EntityAddr {
             e.u32(self.kind as u32);
             e.u32(self.nonce);
             match self.socket {
-                None => e.u32(0),
+                // Blank, but as long as the union that C++ keeps socket addresses in.
+                None => {
+                    e.u32(28);
+                    e.raw(&[0; 28]);
+                }
                 Some(SocketAddr::V4(v4)) => {
                     e.u32(16);
                     e.u16(AF_INET);

@@ -12,22 +12,33 @@
 //! Read next: [`osd_map`], then [`placement`].
 #![forbid(unsafe_code)]
 
+pub mod fs_map;
 pub mod hash;
 pub mod incremental;
 pub mod limits;
 pub mod mapping;
+pub mod mgr_map;
+pub mod mon_map;
 pub mod osd_map;
 pub mod osd_state;
 pub mod placement;
 pub mod pool;
 pub mod pool_options;
+mod record;
 pub mod release;
+pub mod service_map;
 pub mod snap_set;
+pub mod stats;
 
+pub use fs_map::FsMap;
 pub use incremental::{ApplyError, Incremental};
+pub use mgr_map::MgrMap;
+pub use mon_map::MonMap;
 pub use osd_map::{EncodedMap, OsdMap};
 pub use osd_state::{OsdAddrs, OsdInfo, OsdState, OsdXInfo};
 pub use placement::{ObjectLocator, UpActing};
 pub use pool::PgPool;
 pub use release::Release;
+pub use service_map::ServiceMap;
 pub use snap_set::SnapSet;
+pub use stats::{ObjectStatSum, OsdStat, PgStat, PgState, PoolStat};

@@ -6,14 +6,15 @@
 //! `SCENARIO.txt`, with the checksum of the map it was asked about. `MAPS_BLESS=1 cargo test -p maps --test placement`
 //! asks it again.
 
+mod fixtures;
+
 use base::{Epoch, OsdId, PgId, PoolId, Rng};
 use bytes::Bytes;
 use maps::hash::ObjectHash;
 use maps::mapping::Mapping;
 use maps::osd_state::OsdAddrs;
-use maps::placement::EMPTY_PLACE;
 use maps::pool::{PoolFlags, PoolKind};
-use maps::{Incremental, ObjectLocator, OsdMap, OsdState, PgPool, UpActing};
+use maps::{Incremental, ObjectLocator, OsdMap, OsdState, PgPool};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -141,26 +142,13 @@ fn overridden() -> OsdMap {
     map
 }
 
-fn osd_list(osds: &[OsdId]) -> String {
-    let names: Vec<String> = osds.iter().map(OsdId::to_string).collect();
-    format!("[{}]", names.join(","))
-}
-
 /// What osdmaptool prints of every group.
 fn dump(map: &OsdMap) -> String {
     let mut text = format!("{:08x}\n", map.encoded().crc);
     for (id, pool) in &map.pools {
         writeln!(text, "pool {id} pg_num {}", pool.pg_num).expect("a string takes text");
         for pg in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
-            let raw = map.pg_to_raw(pg);
-            let raw_primary = raw.iter().copied().find(|osd| *osd != EMPTY_PLACE).unwrap_or(OsdId::NONE);
-            let UpActing { up, up_primary, acting, acting_primary } = map.pg_to_up_acting(pg);
-            let (raw, up, acting) = (osd_list(&raw), osd_list(&up), osd_list(&acting));
-            writeln!(
-                text,
-                "{pg} raw ({raw}, p{raw_primary}) up ({up}, p{up_primary}) acting ({acting}, p{acting_primary})"
-            )
-            .expect("a string takes text");
+            writeln!(text, "{}", fixtures::placement_line(map, pg)).expect("a string takes text");
         }
     }
     text
@@ -239,8 +227,8 @@ fn objects_go_to_the_groups_osdmaptool_says() {
     let expected = std::fs::read_to_string(&file).expect("the golden file");
     let ours = names.iter().map(|(pool, name)| {
         let pg = map.object_to_pg(&ObjectLocator::pool(*pool), name.as_bytes()).expect("the pool exists");
-        let acting = map.pg_to_up_acting(pg).acting;
-        format!("'{name}' -> {pg} -> {}", osd_list(&acting))
+        let acting: Vec<i32> = map.pg_to_up_acting(pg).acting.iter().map(|osd| osd.0).collect();
+        format!("'{name}' -> {pg} -> {acting:?}").replace(", ", ",")
     });
     for (ours, expected) in ours.zip(expected.lines()) {
         assert_eq!(ours, expected);

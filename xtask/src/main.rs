@@ -1,5 +1,72 @@
 //! The project's chores, as `cargo xtask VERB`.
+//!
+//! Owns what has to pass before a commit and in CI: format, lints, house rules, tests, tests with real Ceph clients.
+//! Refuses to be clever about building: cargo does that. Only `fix` rewrites files.
+//!
+//! Read next: `tidy` for the house rules, `clients` for what the tests with real clients need.
+#![forbid(unsafe_code)]
 
-fn main() -> anyhow::Result<()> {
-    anyhow::bail!("usage: cargo xtask verify|fix|tidy|test")
+mod clients;
+mod run;
+mod tidy;
+
+use anyhow::{Result, bail};
+use run::{cargo, workspace_root};
+
+const USAGE: &str = "\
+usage: cargo xtask VERB
+  verify           reads only: format, clippy with warnings denied, tidy
+  fix              rewrites: format, clippy's own suggestions
+  tidy             the house rules that a machine can hold
+  test [WHICH...]  everything, or some of: unit (cargo test of the workspace), clients (the stock Ceph clients against
+                   a live cluster; installs them from Debian where it may)";
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words[..] {
+        ["verify"] => verify(),
+        ["fix"] => fix(),
+        ["tidy"] => tidy_tree(),
+        ["test"] => test(&["unit", "clients"]),
+        ["test", ref which @ ..] => test(which),
+        _ => bail!("{USAGE}"),
+    }
+}
+
+fn verify() -> Result<()> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    tidy_tree()
+}
+
+fn fix() -> Result<()> {
+    cargo(&["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--allow-staged", "--quiet"])?;
+    cargo(&["fmt", "--all"])
+}
+
+fn tidy_tree() -> Result<()> {
+    let complaints = tidy::tidy(&workspace_root())?;
+    for complaint in &complaints {
+        eprintln!("{complaint}");
+    }
+    match complaints.len() {
+        0 => Ok(()),
+        count => bail!("tidy: {count} complaint(s)"),
+    }
+}
+
+fn test(which: &[&str]) -> Result<()> {
+    if let Some(unknown) = which.iter().find(|which| !["unit", "clients"].contains(which)) {
+        bail!("test: there is no '{unknown}'\n{USAGE}");
+    }
+    // The unit tests ask Ceph's tools too (crushtool, osdmaptool), so these come first in any case.
+    clients::ensure_installed()?;
+    if which.contains(&"unit") {
+        cargo(&["test", "--workspace", "--quiet"])?;
+    }
+    if which.contains(&"clients") {
+        clients::test()?;
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! Prints one line each; run with `cargo bench -p wire --bench messages`. A plain loop, because what is asked is one
 //! number on a quiet machine, not a distribution.
+#![allow(clippy::disallowed_methods)] // It measures, so it reads the clock.
 
 use base::{EVersion, Epoch, PgId, PoolId};
 use bytes::Bytes;

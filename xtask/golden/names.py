@@ -46,7 +46,7 @@ OPS = {
     _WR | _DATA | 11: "tmapput", _WR | _DATA | 12: "undirty", _WR | _DATA | 13: "create",
     _WR | _DATA | 14: "rollback", _WR | _DATA | 15: "watch", _WR | _DATA | 21: "omap-set-vals",
     _WR | _DATA | 22: "omap-set-header", _WR | _DATA | 23: "omap-clear", _WR | _DATA | 24: "omap-rm-keys",
-    _WR | _DATA | 26: "copy-from", _WR | _DATA | 33: "omap-rm-key-range", _WR | _DATA | 35: "set-alloc-hint",
+    _WR | _DATA | 26: "copy-from", _WR | _DATA | 44: "omap-rm-key-range", _WR | _DATA | 35: "set-alloc-hint",
     _WR | _DATA | 38: "writesame", _WR | _DATA | 45: "copy-from2",
     _RD | _ATTR | 1: "getxattr", _RD | _ATTR | 2: "getxattrs", _RD | _ATTR | 3: "cmpxattr",
     _WR | _ATTR | 1: "setxattr", _WR | _ATTR | 2: "setxattrs", _WR | _ATTR | 3: "resetxattrs",

@@ -1,0 +1,433 @@
+//! `config`: the central configuration.
+//!
+//! Follows Ceph v16.2 `src/mon/ConfigMonitor.cc`, and `src/pybind/mgr`'s `config show`, which is the monitor's here:
+//! it knows what the central configuration makes of a daemon, and what the options' defaults are.
+
+use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
+use crate::format::{Align, Table, Value, quantity};
+use crate::mon::Mon;
+use crate::object;
+use crate::options::{self, Level, OptionSpec, normalize_name};
+use crate::options_table::OPTIONS;
+use crate::services::config::Target;
+use base::{Errno, OsdId};
+
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    spec(
+        "config set name=who,type=CephString name=name,type=CephString name=value,type=CephString name=force,type=CephBool,req=false",
+        "set an option for a section: global, a type of daemon or client, or one of them",
+        "config",
+        "rw",
+        set,
+    ),
+    spec(
+        "config rm name=who,type=CephString name=name,type=CephString",
+        "take back what was set for an option",
+        "config",
+        "rw",
+        remove,
+    ),
+    spec(
+        "config get name=who,type=CephString name=key,type=CephString,req=false",
+        "show what options an entity gets",
+        "config",
+        "r",
+        get,
+    ),
+    spec("config dump", "show all options that were set", "mon", "r", dump),
+    spec("config help name=key,type=CephString", "describe an option", "config", "r", help),
+    spec("config ls", "list the options there are", "config", "r", list),
+    spec(
+        "config assimilate-conf",
+        "take over the options of a configuration file, and return what has to stay in one",
+        "config",
+        "rw",
+        assimilate,
+    ),
+    spec("config log name=num,type=CephInt,req=false", "show the latest changes", "config", "r", log),
+    spec("config reset name=num,type=CephInt,range=0", "go back to version <num>", "config", "rw", reset),
+    spec(
+        "config generate-minimal-conf",
+        "write the configuration file that a client needs",
+        "config",
+        "r",
+        minimal_conf,
+    ),
+    spec(
+        "config show name=who,type=CephString name=key,type=CephString,req=false",
+        "show the options a running daemon uses",
+        "mgr",
+        "r",
+        show,
+    ),
+    spec(
+        "config show-with-defaults name=who,type=CephString",
+        "show the options a running daemon uses, defaults too",
+        "mgr",
+        "r",
+        show_with_defaults,
+    ),
+];
+
+fn target(who: &str) -> Result<Target, Refused> {
+    Target::parse(who).ok_or_else(|| Refused::new(Errno::EINVAL, format!("unrecognized config target '{who}'")))
+}
+
+fn set(mon: &mut Mon, call: &Call) -> Answer {
+    let target = target(&call.text("who")?)?;
+    let (name, value) = (normalize_name(&call.text("name")?), call.text("value")?);
+    let value = match options::find(&name) {
+        None if call.flag("force") => value,
+        None => return refuse(Errno::EINVAL, format!("unrecognized config option '{name}'")),
+        Some(option) => match option.normalize(&value) {
+            Ok(value) => value,
+            Err(_) if call.flag("force") => value,
+            Err(why) => return refuse(Errno::EINVAL, format!("error parsing value: {why}")),
+        },
+    };
+    mon.central.change(call.now, &title(call), vec![(target, name, Some(value))]);
+    mon.apply_options();
+    Ok(Reply::empty())
+}
+
+fn title(call: &Call) -> String {
+    format!("{} {}", call.entity, call.prefix)
+}
+
+fn remove(mon: &mut Mon, call: &Call) -> Answer {
+    let target = target(&call.text("who")?)?;
+    let name = normalize_name(&call.text("name")?);
+    mon.central.change(call.now, &title(call), vec![(target, name, None)]);
+    mon.apply_options();
+    Ok(Reply::empty())
+}
+
+fn level(name: &str) -> &'static str {
+    options::find(name).map_or(Level::Dev.name(), |o| o.level.name())
+}
+
+fn runtime(name: &str) -> bool {
+    options::find(name).is_some_and(|o| o.runtime)
+}
+
+fn mask_members(target: &Target) -> Vec<(String, Value)> {
+    let mut members = Vec::new();
+    if let Some((kind, value)) = &target.mask.location {
+        members.push(("location_type".to_owned(), kind.into()));
+        members.push(("location_value".to_owned(), value.into()));
+    }
+    if !target.mask.device_class.is_empty() {
+        members.push(("device_class".to_owned(), Value::from(&target.mask.device_class)));
+    }
+    members
+}
+
+fn settings_table() -> Table {
+    let mut table = Table::new();
+    for heading in ["WHO", "MASK", "LEVEL", "OPTION", "VALUE", "RO"] {
+        table.column(heading, Align::Left);
+    }
+    table
+}
+
+fn settings_row(table: &mut Table, who: String, target: &Target, name: &str, value: &str) {
+    let fixed = if runtime(name) { "" } else { "*" };
+    table.row([
+        who,
+        target.mask.to_string(),
+        level(name).to_owned(),
+        name.to_owned(),
+        value.to_owned(),
+        fixed.to_owned(),
+    ]);
+}
+
+fn dump(mon: &mut Mon, call: &Call) -> Answer {
+    // Global first, then each type with its entities below it: the sections' own order but for the indentation.
+    let depth = |section: &str| match section {
+        "global" => 0,
+        s => 1 + usize::from(s.contains('.')),
+    };
+    let mut settings: Vec<_> = mon.central.settings().collect();
+    settings.sort_by_key(|(target, name, _)| {
+        (target.section != "global", target.section.clone(), *name, target.mask.clone())
+    });
+    let value = || {
+        Value::array(settings.iter().map(|(target, name, value)| {
+            let mut setting = object! {
+                "section" => target.section.as_str(),
+                "name" => *name,
+                "value" => *value,
+                "level" => level(name),
+                "can_update_at_runtime" => runtime(name),
+                "mask" => target.mask.to_string(),
+            };
+            setting.extend(Value::Object(mask_members(target)));
+            setting
+        }))
+    };
+    let plain = || {
+        let mut table = settings_table();
+        for (target, name, value) in &settings {
+            let who = format!("{}{}", " ".repeat(2 * depth(&target.section)), target.section);
+            settings_row(&mut table, who, target, name, value);
+        }
+        table.render()
+    };
+    Ok(Reply::either(call, value, plain))
+}
+
+fn get(mon: &mut Mon, call: &Call) -> Answer {
+    let who = call.text("who")?;
+    let target = target(&who)?;
+    let entity = mon.entity_for_config(&target.section, "");
+    let effective = mon.central.effective(&entity);
+    if let Some(key) = call.text_opt("key")? {
+        let key = normalize_name(&key);
+        if key == "fsid" {
+            return Ok(Reply::data(format!("{}\n", mon.config.fsid)));
+        }
+        let Some(option) = options::find(&key) else {
+            return refuse(Errno::ENOENT, format!("unrecognized key '{key}'"));
+        };
+        let value = effective.get(option.name).map_or(option.default, |(value, _)| value);
+        return Ok(Reply::data(format!("{value}\n")));
+    }
+    let value = || {
+        Value::members(effective.iter().map(|(name, (value, from))| {
+            let setting = object! {
+                "value" => *value,
+                "section" => from.section.as_str(),
+                "mask" => Value::Object(mask_members(from)),
+                "can_update_at_runtime" => runtime(name),
+            };
+            (name.to_string(), setting)
+        }))
+    };
+    let plain = || {
+        let mut table = settings_table();
+        for (name, (value, from)) in &effective {
+            settings_row(&mut table, from.section.clone(), from, name, value);
+        }
+        table.render()
+    };
+    Ok(Reply::either(call, value, plain))
+}
+
+fn bound(bound: Option<f64>) -> String {
+    bound.map(|b| b.to_string()).unwrap_or_default()
+}
+
+fn help(_: &mut Mon, call: &Call) -> Answer {
+    let key = normalize_name(&call.text("key")?);
+    let Some(option) = options::find(&key) else {
+        return refuse(Errno::ENOENT, format!("configuration option '{key}' not recognized"));
+    };
+    let value = || {
+        let default = match option.default.parse::<i64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => Value::from(option.default),
+        };
+        object! {
+            "name" => option.name,
+            "type" => option.kind.name(),
+            "level" => option.level.name(),
+            "desc" => option.about,
+            "long_desc" => "",
+            "default" => default,
+            "daemon_default" => "",
+            "tags" => Value::Array(vec![]),
+            "services" => Value::Array(vec![]),
+            "see_also" => Value::Array(vec![]),
+            "min" => bound(option.range.0),
+            "max" => bound(option.range.1),
+            "can_update_at_runtime" => option.runtime,
+            "flags" => Value::array(option.runtime.then_some("runtime")),
+        }
+    };
+    Ok(Reply::either(call, value, || plain_help(option)))
+}
+
+fn plain_help(option: &OptionSpec) -> String {
+    let (name, kind, level) = (option.name, option.kind.name(), option.level.name());
+    let mut text = format!("{name} - {}\n  ({kind}, {level})\n  Default: {}\n", option.about, option.default);
+    for (what, bound) in [("Minimum", option.range.0), ("Maximum", option.range.1)] {
+        if let Some(bound) = bound {
+            text += &format!("  {what}: {bound}\n");
+        }
+    }
+    if !option.choices.is_empty() {
+        text += &format!("  Possible values:  {}\n", option.choices.join(" "));
+    }
+    text + &format!("  Can update at runtime: {}\n", option.runtime)
+}
+
+fn list(_: &mut Mon, call: &Call) -> Answer {
+    let names = || OPTIONS.iter().map(|o| o.name);
+    let plain = || names().map(|name| format!("{name}\n")).collect();
+    Ok(Reply::either(call, || Value::array(names()), plain))
+}
+
+fn log(mon: &mut Mon, call: &Call) -> Answer {
+    let count = usize::try_from(call.int_opt("num")?.unwrap_or(10)).unwrap_or(0);
+    let versions: Vec<_> = mon.central.history().iter().rev().take(count).collect();
+    let value = || {
+        Value::array(versions.iter().map(|(number, version)| {
+            let changes = version.changes.iter().map(|change| {
+                let mut value = object! { "name" => change.key.as_str() };
+                if let Some(before) = &change.before {
+                    value.push("previous_value", before);
+                }
+                if let Some(after) = &change.after {
+                    value.push("new_value", after);
+                }
+                value
+            });
+            object! {
+                "version" => **number,
+                "timestamp" => quantity::local_time(version.at),
+                "name" => version.title.as_str(),
+                "changes" => Value::array(changes),
+            }
+        }))
+    };
+    let plain = || {
+        let mut text = String::new();
+        for (number, version) in &versions {
+            let (at, title) = (quantity::local_time(version.at), &version.title);
+            text += &format!("--- {number} --- {at} --- {title} ---\n");
+            for change in &version.changes {
+                let line = |sign, value: &Option<String>| {
+                    value.as_ref().map_or(String::new(), |v| format!("{sign} {} = {v}\n", change.key))
+                };
+                text += &line('-', &change.before);
+                text += &line('+', &change.after);
+            }
+        }
+        text
+    };
+    Ok(Reply::either(call, value, plain))
+}
+
+fn reset(mon: &mut Mon, call: &Call) -> Answer {
+    let number = call.int("num")?;
+    let edits = u32::try_from(number).ok().and_then(|n| mon.central.edits_back_to(n));
+    let Some(edits) = edits else {
+        return refuse(Errno::ENOENT, format!("version {number} of the configuration is not kept"));
+    };
+    mon.central.change(call.now, &format!("reset to {number}"), edits);
+    mon.apply_options();
+    Ok(Reply::empty())
+}
+
+fn minimal_conf(mon: &mut Mon, _: &Call) -> Answer {
+    let (fsid, addrs) = (mon.config.fsid, &mon.config.addrs);
+    Ok(Reply::data(format!("# minimal ceph.conf for {fsid}\n[global]\n\tfsid = {fsid}\n\tmon_host = {addrs}\n")))
+}
+
+/// Options that a process needs before it can ask the monitor: they stay in the file.
+fn stays_in_file(option: &OptionSpec) -> bool {
+    !option.runtime && option.level == Level::Basic || option.name == "keyring"
+}
+
+fn assimilate(mon: &mut Mon, call: &Call) -> Answer {
+    let Ok(text) = core::str::from_utf8(&call.input) else { return refuse(Errno::EINVAL, "the file is not UTF-8") };
+    let (mut section, mut edits, mut rest) = (String::from("global"), Vec::new(), Vec::<(String, String)>::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split(['#', ';']).next().unwrap_or_default().trim();
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').trim().to_owned();
+            continue;
+        }
+        if line.is_empty() {
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=') else {
+            return refuse(Errno::EINVAL, format!("line {number}: expected NAME = VALUE"));
+        };
+        let (name, value) = (normalize_name(name.trim()), value.trim().trim_matches('"'));
+        let known = options::find(&name).filter(|o| !stays_in_file(o));
+        let normal = known.and_then(|o| o.normalize(value).ok());
+        match (Target::parse(&section), normal) {
+            (Some(target), Some(value)) => edits.push((target, name, Some(value))),
+            _ => rest.push((section.clone(), format!("\t{name} = {value}\n"))),
+        }
+    }
+    mon.central.change(call.now, &title(call), edits);
+    mon.apply_options();
+    let mut out = String::new();
+    let mut at = None;
+    for (section, line) in &rest {
+        if at != Some(section) {
+            out += &format!("[{section}]\n");
+            at = Some(section);
+        }
+        out += line;
+    }
+    Ok(Reply::data(out))
+}
+
+/// What is known of a running daemon's options: name, value, where from, default.
+fn running(mon: &Mon, who: &str) -> Result<Vec<(&'static OptionSpec, String, &'static str)>, Refused> {
+    let osd = who.strip_prefix("osd.").and_then(|id| id.parse().ok()).map(OsdId);
+    let there = osd.is_some_and(|osd| mon.osds.map().is_up(osd)) || *who == format!("mon.{}", mon.config.name);
+    if !there {
+        return refuse(Errno::ENOENT, format!("no config state for daemon {who}"));
+    }
+    let entity = mon.entity_for_config(who, "");
+    let effective = mon.central.effective(&entity);
+    let state = |option: &'static OptionSpec| {
+        if let Some(value) = mon.config.options.get(option.name) {
+            return (option, option.normalize(value).unwrap_or_else(|_| value.clone()), "file");
+        }
+        match effective.get(option.name) {
+            Some((value, _)) => (option, (*value).to_owned(), "mon"),
+            None => (option, option.default.to_owned(), "default"),
+        }
+    };
+    Ok(OPTIONS.iter().map(state).collect())
+}
+
+fn show(mon: &mut Mon, call: &Call) -> Answer {
+    let who = call.text("who")?;
+    let mut options = running(mon, &who)?;
+    if let Some(key) = call.text_opt("key")? {
+        let key = normalize_name(&key);
+        return match options.into_iter().find(|(option, ..)| option.name == key) {
+            Some((_, value, _)) => Ok(Reply::data(format!("{value}\n"))),
+            None => refuse(Errno::ENOENT, format!("unrecognized key '{key}'")),
+        };
+    }
+    options.retain(|(.., source)| *source != "default");
+    Ok(show_options(call, options))
+}
+
+fn show_with_defaults(mon: &mut Mon, call: &Call) -> Answer {
+    Ok(show_options(call, running(mon, &call.text("who")?)?))
+}
+
+fn show_options(call: &Call, mut options: Vec<(&'static OptionSpec, String, &'static str)>) -> Reply {
+    options.sort_by_key(|(option, ..)| option.name);
+    let value = || {
+        Value::array(options.iter().map(|(option, value, source)| {
+            let mut shown = object! { "name" => option.name, "value" => value, "source" => *source };
+            if *source != "default" {
+                let default = object! { "source" => "default", "value" => option.default };
+                shown.push("overrides", Value::Array(vec![default]));
+            }
+            shown
+        }))
+    };
+    let plain = || {
+        let mut table = Table::new();
+        for heading in ["NAME", "VALUE", "SOURCE", "OVERRIDES", "IGNORES"] {
+            table.column(heading, Align::Left);
+        }
+        for (option, value, source) in &options {
+            let overrides = if *source == "default" { String::new() } else { format!("default[{}]", option.default) };
+            table.row([option.name.to_owned(), value.clone(), (*source).to_owned(), overrides, String::new()]);
+        }
+        table.render()
+    };
+    Reply::either(call, value, plain)
+}

@@ -1,0 +1,339 @@
+//! What is checked: OSDs, the map, pools and placement groups.
+//!
+//! Follows Ceph v16.2 `src/osd/OSDMap.cc` (`OSDMap::check_health`) and `src/mon/PGMap.cc` (`get_health_checks`): codes,
+//! texts and thresholds are Ceph's.
+//!
+//! Read next: `services::health`, which keeps mutes and tells the log.
+
+use crate::crush_view;
+use crate::mon::Mon;
+use crate::services::health::{Check, Checks, Severity};
+use crate::services::log::LogLevel as ClusterLevel;
+use crate::services::stats::all_pgs;
+use base::{Duration, Instant, OsdId, PgId};
+use maps::osd_map::MapFlags;
+use maps::pool::PoolFlags;
+use maps::stats::{PgStat, PgState};
+use maps::{OsdMap, OsdState};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A group that is not as it should be for longer than this is stuck (`mon_pg_stuck_threshold`).
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// How many placement groups a check lists (`mon_health_max_detail`).
+const DETAIL_MAX: usize = 50;
+
+fn warn(summary: String, detail: Vec<String>) -> Check {
+    let count = detail.len().max(1) as u64;
+    Check { severity: Severity::Warn, summary, detail, count }
+}
+
+fn error(summary: String, detail: Vec<String>) -> Check {
+    Check { severity: Severity::Error, ..warn(summary, detail) }
+}
+
+impl Mon {
+    /// Everything that is wrong now.
+    pub(crate) fn health_checks(&self, now: Instant) -> Checks {
+        let mut checks = Checks::new();
+        self.check_osds(&mut checks);
+        self.check_flags(&mut checks);
+        self.check_fullness(&mut checks);
+        self.check_pools(&mut checks);
+        self.check_pgs(now, &mut checks);
+        self.check_settings(&mut checks);
+        checks
+    }
+
+    /// Tells the cluster log what changed, and ends mutes.
+    pub(crate) fn watch_health(&mut self, now: Instant) {
+        let checks = self.health_checks(now);
+        self.health.expire_mutes(now, &checks);
+        for (severity, line) in self.health.changes(&checks) {
+            let level = match severity {
+                Severity::Ok => ClusterLevel::INFO,
+                Severity::Warn => ClusterLevel::WARN,
+                Severity::Error => ClusterLevel::ERROR,
+            };
+            self.cluster_log(now, level, "cluster", line);
+        }
+    }
+
+    fn check_osds(&self, checks: &mut Checks) {
+        let map = self.osds.map();
+        let down: Vec<OsdId> = map.osd_ids().filter(|o| map.is_down(*o) && map.is_in(*o)).collect();
+        if !down.is_empty() {
+            let lines =
+                down.iter().map(|o| format!("osd.{o} ({}) is down", crush_view::location_text(&map.crush, o.0)));
+            checks.insert("OSD_DOWN", warn(format!("{} osds down", down.len()), lines.collect()));
+            self.check_subtrees(map, &down, checks);
+        }
+        let counts = map.osd_counts();
+        let wanted = self.option_number("osd_pool_default_size") as usize;
+        if counts.exist < wanted && self.option_bool("mon_warn_on_too_few_osds") {
+            let summary = format!("OSD count {} < osd_pool_default_size {wanted}", counts.exist);
+            checks.insert("TOO_FEW_OSDS", warn(summary, vec![]));
+        }
+    }
+
+    /// Whole hosts and larger parts of the tree that are down.
+    fn check_subtrees(&self, map: &OsdMap, down: &[OsdId], checks: &mut Checks) {
+        const CODES: [(&str, &str); 3] =
+            [("host", "OSD_HOST_DOWN"), ("rack", "OSD_RACK_DOWN"), ("root", "OSD_ROOT_DOWN")];
+        for (kind, code) in CODES {
+            let buckets: BTreeSet<i32> =
+                down.iter().filter_map(|o| crush_view::ancestor_of_type(&map.crush, o.0, kind)).collect();
+            let (mut lines, mut osds) = (Vec::new(), 0);
+            for bucket in buckets {
+                let below: Vec<OsdId> =
+                    crush_view::osds_below(&map.crush, bucket).into_iter().filter(|o| map.is_in(*o)).collect();
+                if below.is_empty() || below.iter().any(|o| map.is_up(*o)) {
+                    continue;
+                }
+                osds += below.len();
+                let name = map.crush.item_name(bucket).unwrap_or_default();
+                let place = crush_view::location_text(&map.crush, bucket);
+                lines.push(format!("{kind} {name} ({place}) ({} osds) is down", below.len()));
+            }
+            if !lines.is_empty() {
+                checks.insert(code, warn(format!("{} {kind} ({osds} osds) down", lines.len()), lines));
+            }
+        }
+    }
+
+    fn check_flags(&self, checks: &mut Checks) {
+        let map = self.osds.map();
+        let warned = MapFlags(map.flags.0)
+            .without(MapFlags::SORTBITWISE.with(MapFlags::RECOVERY_DELETES).with(MapFlags::PURGED_SNAPDIRS))
+            .without(MapFlags::PGLOG_HARDLIMIT.with(MapFlags::NEARFULL).with(MapFlags::FULL));
+        let names: Vec<&str> = warned.names().collect();
+        if !names.is_empty() {
+            let check = warn(format!("{} flag(s) set", names.join(",")), vec![]);
+            checks.insert("OSDMAP_FLAGS", Check { count: names.len() as u64, ..check });
+        }
+        let bits = OsdState::NOUP.with(OsdState::NODOWN).with(OsdState::NOIN).with(OsdState::NOOUT);
+        let mut lines: Vec<String> = (map.osd_ids())
+            .filter(|o| map.state(*o).0 & bits.0 != 0)
+            .map(|o| {
+                let names: Vec<&str> = OsdState(map.state(o).0 & bits.0).names().collect();
+                format!("osd.{o} has flags {}", names.join(","))
+            })
+            .collect();
+        for (node, flags) in &map.crush_node_flags {
+            let names: Vec<&str> = OsdState(*flags).names().collect();
+            lines.push(format!("{} has flags {}", map.crush.item_name(*node).unwrap_or("?"), names.join(",")));
+        }
+        if !lines.is_empty() {
+            let summary = format!(
+                "{} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set",
+                lines.len()
+            );
+            checks.insert("OSD_FLAGS", warn(summary, lines));
+        }
+    }
+
+    fn check_fullness(&self, checks: &mut Checks) {
+        let map = self.osds.map();
+        let (mut full, mut backfillfull, mut nearfull) = (Vec::new(), Vec::new(), Vec::new());
+        for osd in map.osd_ids().filter(|o| map.is_in(*o)) {
+            let used = self.stats.osd(osd).map_or(0.0, |stat| stat.statfs.used_ratio());
+            let state = map.state(osd);
+            let is = |bit: OsdState, ratio: f32| state.contains(bit) || (ratio > 0.0 && used >= f64::from(ratio));
+            if is(OsdState::FULL, map.full_ratio) {
+                full.push(format!("osd.{osd} is full"));
+            } else if is(OsdState::BACKFILLFULL, map.backfillfull_ratio) {
+                backfillfull.push(format!("osd.{osd} is backfill full"));
+            } else if is(OsdState::NEARFULL, map.nearfull_ratio) {
+                nearfull.push(format!("osd.{osd} is near full"));
+            }
+        }
+        if !full.is_empty() {
+            checks.insert("OSD_FULL", error(format!("{} full osd(s)", full.len()), full));
+        }
+        if !backfillfull.is_empty() {
+            checks
+                .insert("OSD_BACKFILLFULL", warn(format!("{} backfillfull osd(s)", backfillfull.len()), backfillfull));
+        }
+        if !nearfull.is_empty() {
+            checks.insert("OSD_NEARFULL", warn(format!("{} nearfull osd(s)", nearfull.len()), nearfull));
+        }
+    }
+
+    fn check_pools(&self, checks: &mut Checks) {
+        let map = self.osds.map();
+        let (mut no_app, mut full, mut single, mut pgp) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (id, pool) in &map.pools {
+            let name = map.pool_name(*id).unwrap_or_default();
+            if pool.applications.is_empty() && self.stats.pool_sum(*id).objects() > 0 {
+                no_app.push(format!("application not enabled on pool '{name}'"));
+            }
+            if pool.flags.contains(PoolFlags::FULL) {
+                let quota = pool.flags.contains(PoolFlags::FULL_QUOTA);
+                let why = if quota { "running out of quota" } else { "no space" };
+                full.push(format!("pool '{name}' is full ({why})"));
+            }
+            if pool.size == 1 {
+                single.push(format!("pool '{name}' has no replicas configured"));
+            }
+            if pool.pgp_num < pool.pg_num {
+                pgp.push(format!("pool '{name}' pg_num {} > pgp_num {}", pool.pg_num, pool.pgp_num));
+            }
+        }
+        if !no_app.is_empty() && self.option_bool("mon_warn_on_pool_no_app") {
+            let summary = format!("{} pool(s) do not have an application enabled", no_app.len());
+            no_app.push(
+                "use 'ceph osd pool application enable <pool-name> <app-name>', where <app-name> is 'cephfs', 'rbd', 'rgw', or freeform for custom applications."
+                    .to_owned(),
+            );
+            let count = no_app.len() as u64 - 1;
+            checks.insert("POOL_APP_NOT_ENABLED", Check { count, ..warn(summary, no_app) });
+        }
+        if !full.is_empty() {
+            checks.insert("POOL_FULL", warn(format!("{} pool(s) full", full.len()), full));
+        }
+        if !single.is_empty() && self.option_bool("mon_warn_on_pool_no_redundancy") {
+            let summary = format!("{} pool(s) have no replicas configured", single.len());
+            checks.insert("POOL_NO_REDUNDANCY", warn(summary, single));
+        }
+        if !pgp.is_empty() {
+            checks.insert("SMALLER_PGP_NUM", warn(format!("{} pools have pg_num > pgp_num", pgp.len()), pgp));
+        }
+    }
+
+    fn check_settings(&self, checks: &mut Checks) {
+        let map = self.osds.map();
+        if self.option("mon_osd_down_out_interval") == "0" && self.option_bool("mon_warn_on_osd_down_out_interval_zero")
+        {
+            let summary = format!("mon.{} has mon_osd_down_out_interval set to 0", self.config.name);
+            checks.insert("OSD_NO_DOWN_OUT_INTERVAL", warn(summary, vec![]));
+        }
+        let osds = map.osd_counts().r#in as u64;
+        let max = self.option_number("mon_max_pg_per_osd") as u64;
+        let pgs: u64 = map.pools.values().map(|p| u64::from(p.pg_num) * u64::from(p.size)).sum();
+        if osds > 0 && max > 0 && pgs / osds > max {
+            checks.insert("TOO_MANY_PGS", warn(format!("too many PGs per OSD ({} > max {max})", pgs / osds), vec![]));
+        }
+    }
+
+    fn check_pgs(&self, now: Instant, checks: &mut Checks) {
+        let map = self.osds.map();
+        let mut found: BTreeMap<&'static str, Trouble> = BTreeMap::new();
+        for pg in all_pgs(map) {
+            let stat = self.stats.stat_or_unknown(map, pg);
+            let mut states = troubles_of(&stat);
+            // A pool that was just made has its groups in a moment.
+            let created = map.pool(pg.pool).map_or(Instant::ZERO, |p| p.create_time.into());
+            let new = stat.state == PgState::default() && now.since(created.max(self.started)) < STUCK_AFTER;
+            if new {
+                states.retain(|(_, state)| *state != "inactive");
+                continue;
+            }
+            for (code, state) in states {
+                found.entry(code).or_default().add(now, pg, &stat, state, self.started);
+            }
+        }
+        let sum = self.stats.sum();
+        let counts = sum.counts();
+        if counts.num_objects_degraded > 0 && counts.num_object_copies > 0 {
+            let entry = found.entry("PG_DEGRADED").or_default();
+            let percent = counts.num_objects_degraded as f64 * 100.0 / counts.num_object_copies as f64;
+            let (degraded, copies) = (counts.num_objects_degraded, counts.num_object_copies);
+            entry.prefix = format!("{degraded}/{copies} objects degraded ({percent:.3}%)");
+        }
+        for (code, trouble) in found {
+            checks.insert(code, trouble.into_check(code));
+        }
+        if counts.num_objects_misplaced > 0 && counts.num_object_copies > 0 {
+            let percent = counts.num_objects_misplaced as f64 * 100.0 / counts.num_object_copies as f64;
+            let (misplaced, copies) = (counts.num_objects_misplaced, counts.num_object_copies);
+            let summary = format!("{misplaced}/{copies} objects misplaced ({percent:.3}%)");
+            checks.insert("OBJECT_MISPLACED", warn(summary, vec![]));
+        }
+        if counts.num_objects_unfound > 0 && counts.num_objects > 0 {
+            let percent = counts.num_objects_unfound as f64 * 100.0 / counts.num_objects as f64;
+            let summary =
+                format!("{}/{} objects unfound ({percent:.3}%)", counts.num_objects_unfound, counts.num_objects);
+            checks.insert("OBJECT_UNFOUND", warn(summary, vec![]));
+        }
+        if counts.num_scrub_errors > 0 {
+            checks.insert("OSD_SCRUB_ERRORS", error(format!("{} scrub errors", counts.num_scrub_errors), vec![]));
+        }
+    }
+}
+
+/// Which checks a placement group's state fails, and by which word.
+fn troubles_of(stat: &PgStat) -> Vec<(&'static str, &'static str)> {
+    let state = stat.state;
+    let mut troubles = Vec::new();
+    if !state.contains(PgState::ACTIVE) {
+        troubles.push(("PG_AVAILABILITY", "inactive"));
+    }
+    let table = [
+        (PgState::DOWN, "PG_AVAILABILITY", "down"),
+        (PgState::INCOMPLETE, "PG_AVAILABILITY", "incomplete"),
+        (PgState::PEERING, "PG_AVAILABILITY", "peering"),
+        (PgState::STALE, "PG_AVAILABILITY", "stale"),
+        (PgState::DEGRADED, "PG_DEGRADED", "degraded"),
+        (PgState::UNDERSIZED, "PG_DEGRADED", "undersized"),
+        (PgState::INCONSISTENT, "PG_DAMAGED", "inconsistent"),
+        (PgState::SNAPTRIM_ERROR, "PG_DAMAGED", "snaptrim_error"),
+        (PgState::FAILED_REPAIR, "PG_DAMAGED", "failed_repair"),
+        (PgState::RECOVERY_UNFOUND, "PG_DAMAGED", "recovery_unfound"),
+        (PgState::BACKFILL_UNFOUND, "PG_DAMAGED", "backfill_unfound"),
+        (PgState::RECOVERY_TOOFULL, "PG_RECOVERY_FULL", "recovery_toofull"),
+        (PgState::BACKFILL_TOOFULL, "PG_BACKFILL_FULL", "backfill_toofull"),
+    ];
+    troubles.extend(table.into_iter().filter(|(bit, ..)| state.contains(*bit)).map(|(_, code, word)| (code, word)));
+    troubles
+}
+
+/// One PG check under construction.
+#[derive(Default)]
+struct Trouble {
+    prefix: String,
+    words: BTreeMap<&'static str, u64>,
+    detail: BTreeMap<PgId, String>,
+}
+
+impl Trouble {
+    fn add(&mut self, now: Instant, pg: PgId, stat: &PgStat, word: &'static str, started: Instant) {
+        *self.words.entry(word).or_insert(0) += 1;
+        if self.detail.len() >= DETAIL_MAX {
+            return;
+        }
+        let since = match word {
+            "inactive" | "down" | "incomplete" | "peering" => stat.last_active,
+            "stale" => stat.last_unstale,
+            "undersized" => stat.last_fullsized,
+            _ => stat.last_undegraded,
+        };
+        let since = Instant::from(since).max(started);
+        let span = now.since(since);
+        let state = if stat.state == PgState::default() { "unknown".to_owned() } else { stat.state.to_string() };
+        let ids: Vec<String> = stat.acting.iter().map(|o| o.to_string()).collect();
+        let acting = format!("[{}]", ids.join(","));
+        let line = if span >= STUCK_AFTER && ["inactive", "stale", "undersized", "degraded"].contains(&word) {
+            let span = crate::format::quantity::age(span);
+            format!("pg {pg} is stuck {word} for {span}, current state {state}, last acting {acting}")
+        } else {
+            format!("pg {pg} is {state}, acting {acting}")
+        };
+        self.detail.entry(pg).or_insert(line);
+    }
+
+    fn into_check(self, code: &str) -> Check {
+        let (title, severity) = match code {
+            "PG_AVAILABILITY" => ("Reduced data availability", Severity::Warn),
+            "PG_DEGRADED" => ("Degraded data redundancy", Severity::Warn),
+            "PG_DAMAGED" => ("Possible data damage", Severity::Error),
+            "PG_RECOVERY_FULL" => ("Full OSDs blocking recovery", Severity::Error),
+            _ => ("Low space hindering backfill (add storage if this doesn't resolve itself)", Severity::Warn),
+        };
+        let words = self.words.iter().map(|(word, n)| format!("{n} pg{} {word}", if *n == 1 { "" } else { "s" }));
+        let prefix = Some(self.prefix).filter(|p| !p.is_empty());
+        let parts: Vec<String> = prefix.into_iter().chain(words).collect();
+        let count = self.words.values().sum::<u64>().max(1);
+        let detail = self.detail.into_values().collect();
+        Check { severity, summary: format!("{title}: {}", parts.join(", ")), detail, count }
+    }
+}

@@ -1,0 +1,429 @@
+//! The monitor itself: takes events, lets the services decide, writes, then speaks.
+//!
+//! Owns the order of things. An event is handled at once against the newest state; changes collect in the services;
+//! `settle` turns all of them into one batch as soon as none is in flight (commands at once, daemons' reports after a
+//! short gathering), and what was said meanwhile leaves when that batch is on disk.
+//!
+//! Invariants: see `outbox` and `services::osd_map`; `check_invariants` checks them.
+//!
+//! Read next: `dispatch` for messages, `commands` for the CLI, `subscriptions` for what goes out unasked.
+
+use crate::commands::CommandTable;
+use crate::limits::{GATHER, TICK};
+use crate::outbox::{Outbox, PersistId};
+use crate::services::auth::AuthService;
+use crate::services::config::ConfigService;
+use crate::services::config_key::ConfigKeyService;
+use crate::services::health::HealthService;
+use crate::services::log::{LogLevel as ClusterLevel, LogService};
+use crate::services::mon_map::MonMapService;
+use crate::services::osd_map::OsdMapService;
+use crate::services::osd_reports::OsdReports;
+use crate::services::stats::StatsService;
+use crate::sessions::Sessions;
+use crate::store::{BadStore, Batch, BatchWrites, Image, StoreKey};
+use base::rng::SecretRng;
+use base::{Instant, OsdId};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use wire::auth::{Auth, ConMode};
+use wire::cephx::{AuthName, EntityAuth, KeyServerConfig};
+use wire::messages::{LogEntry, Message, OsdBoot};
+use wire::net::{ConnId, Envelope, NetCommand, NetEvent};
+use wire::types::{AddrVec, EntityName, EntityType, Uuid};
+
+/// How bad a line of the daemon's own log is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LogLevel {
+    /// For developers.
+    Debug,
+    /// Ordinary events.
+    Info,
+    /// Something is not as it should be.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// What the engine wants done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Command {
+    /// Something for the network.
+    Net(NetCommand),
+    /// Make a batch durable, whole, then call `handle_persisted`.
+    Persist {
+        /// Names the batch.
+        id: PersistId,
+        /// Prefix, key, and value or removal, in order of key.
+        batch: BatchWrites,
+    },
+    /// A line for the daemon's log.
+    Log {
+        /// How bad.
+        level: LogLevel,
+        /// The line.
+        text: String,
+    },
+    /// A shutdown is complete: everything is on disk.
+    Stopped,
+}
+
+/// What the monitor is told at start, beside its store.
+#[derive(Clone, Debug)]
+pub struct MonConfig {
+    /// The cluster.
+    pub fsid: Uuid,
+    /// The monitor's name: `a`.
+    pub name: String,
+    /// Where it listens.
+    pub addrs: AddrVec,
+    /// The host it runs on.
+    pub hostname: String,
+    /// Connection modes to offer, favourite first.
+    pub modes: Vec<ConMode>,
+    /// Options from the configuration file; they win over the central configuration, as with Ceph.
+    pub options: BTreeMap<String, String>,
+    /// More to say in `mon metadata`.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// An OSD that a new cluster begins with.
+#[derive(Clone, PartialEq, Debug)]
+pub struct InitialOsd {
+    /// Its id.
+    pub id: OsdId,
+    /// The uuid of its data; zero where it will say so when it boots.
+    pub uuid: Uuid,
+    /// The host it is on.
+    pub host: String,
+    /// Its device class.
+    pub device_class: String,
+    /// The size of its store.
+    pub size_bytes: u64,
+}
+
+/// What a new cluster begins with.
+#[derive(Clone, Debug)]
+pub struct NewCluster {
+    /// The monitors' own key and capabilities.
+    pub mon_auth: EntityAuth,
+    /// The first entities.
+    pub entities: Vec<(AuthName, EntityAuth)>,
+    /// The first OSDs: they exist, are out of nothing, and wait for their first boot.
+    pub osds: Vec<InitialOsd>,
+}
+
+/// The monitor.
+pub struct Mon {
+    pub(crate) config: MonConfig,
+    pub(crate) started: Instant,
+    pub(crate) elections: u64,
+    pub(crate) sessions: Sessions,
+    pub(crate) osds: OsdMapService,
+    pub(crate) reports: OsdReports,
+    pub(crate) auth: AuthService,
+    pub(crate) central: ConfigService,
+    pub(crate) config_keys: ConfigKeyService,
+    pub(crate) log: LogService,
+    pub(crate) stats: StatsService,
+    pub(crate) health: HealthService,
+    pub(crate) monmap: MonMapService,
+    pub(crate) table: CommandTable,
+    pub(crate) tell_table: CommandTable,
+    /// Boots that wait until the map says that the OSD's previous life is over.
+    pub(crate) deferred_boots: Vec<(ConnId, OsdBoot)>,
+    /// A command waits: do not gather.
+    pub(crate) urgent: bool,
+    outbox: Outbox,
+    propose_at: Option<Instant>,
+    next_tick: Instant,
+    log_seq: u64,
+    published_line: u64,
+    stopping: bool,
+}
+
+impl Mon {
+    /// The first batch of a new cluster's monitor.
+    pub fn mkfs(now: Instant, config: &MonConfig, new: &NewCluster, rng: &mut SecretRng) -> BatchWrites {
+        let mut batch = Batch::default();
+        batch.put("mon", "fsid", config.fsid.to_string());
+        batch.put("mon", "format", "1");
+        MonMapService::create(now, config, &mut batch);
+        AuthService::create(now, &new.mon_auth, &new.entities, rng, &mut batch);
+        let map = crate::genesis::first_osd_map(now, config, &new.osds);
+        OsdMapService::create(&map, &mut batch);
+        batch.into_writes()
+    }
+
+    /// A monitor that goes on where its store left off.
+    pub fn new(
+        now: Instant,
+        config: MonConfig,
+        mut rng: SecretRng,
+        contents: BTreeMap<StoreKey, Bytes>,
+    ) -> Result<Mon, BadStore> {
+        let image = Image(contents);
+        let stored = image.get("mon", "fsid").ok_or_else(|| BadStore::Missing("mon", "fsid".to_owned()))?;
+        if *stored != config.fsid.to_string().as_bytes() {
+            return Err(BadStore::OtherCluster {
+                asked: config.fsid,
+                found: String::from_utf8_lossy(stored).into_owned(),
+            });
+        }
+        let key_config = KeyServerConfig::default();
+        let auth_rng = SecretRng::from_entropy(rng.bytes());
+        let osds = OsdMapService::load(&image)?;
+        let mut mon = Mon {
+            auth: AuthService::load(&image, key_config, config.modes.clone(), auth_rng)?,
+            central: ConfigService::load(&image)?,
+            config_keys: ConfigKeyService::load(&image),
+            log: LogService::load(&image)?,
+            health: HealthService::load(&image)?,
+            monmap: MonMapService::load(now, &image, &config)?,
+            reports: OsdReports::new(now, osds.map()),
+            stats: StatsService::default(),
+            sessions: Sessions::default(),
+            table: CommandTable::new(),
+            tell_table: CommandTable::for_tell(),
+            deferred_boots: Vec::new(),
+            urgent: true,
+            outbox: Outbox::default(),
+            propose_at: None,
+            next_tick: now + TICK,
+            log_seq: 0,
+            published_line: 0,
+            stopping: false,
+            started: now,
+            elections: image.decode("mon", "elections")?.unwrap_or(0) + 1,
+            osds,
+            config,
+        };
+        mon.apply_options();
+        mon.auth.mon.rotate(now);
+        let text = format!("mon.{} is new leader, mons {} in quorum (ranks 0)", mon.config.name, mon.config.name);
+        mon.cluster_log(now, ClusterLevel::INFO, "cluster", text);
+        mon.settle(now);
+        Ok(mon)
+    }
+
+    /// Takes an event from the network.
+    pub fn handle_net(&mut self, now: Instant, event: NetEvent) {
+        match event {
+            NetEvent::Opened { conn, peer } => {
+                if !self.sessions.open(conn, peer) {
+                    self.outbox.push_now(Command::Net(NetCommand::Close { conn }));
+                }
+            }
+            NetEvent::Message { conn, envelope } => {
+                if !self.stopping {
+                    self.dispatch(now, conn, envelope);
+                }
+            }
+            NetEvent::Reset { conn } | NetEvent::Closed { conn, .. } => {
+                self.sessions.close(conn);
+                self.deferred_boots.retain(|(c, _)| *c != conn);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Takes the news that a batch is on disk.
+    pub fn handle_persisted(&mut self, now: Instant, id: PersistId) {
+        if self.outbox.persisted(id) {
+            self.settle(now);
+        }
+    }
+
+    /// A deadline has passed.
+    pub fn handle_timer(&mut self, now: Instant) {
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            self.tick(now);
+        }
+        self.settle(now);
+    }
+
+    /// The next deadline.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        let propose = self.propose_at.filter(|_| !self.outbox.in_flight());
+        Some(propose.map_or(self.next_tick, |at| at.min(self.next_tick)))
+    }
+
+    /// The next thing to do.
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.outbox.poll()
+    }
+
+    /// The keys, for handshakes.
+    pub fn auth(&mut self) -> &mut dyn Auth {
+        &mut self.auth.mon
+    }
+
+    /// Begins a clean stop: what is pending is written, then `Stopped` comes out.
+    pub fn shutdown(&mut self, now: Instant) {
+        if !self.stopping {
+            self.stopping = true;
+            self.urgent = true;
+            self.say(Command::Stopped);
+            self.settle(now);
+        }
+    }
+
+    /// What the keys to the cluster are: the administrator's view, for the driver's own use at set-up.
+    pub fn entity_auth(&self, name: &AuthName) -> Option<&EntityAuth> {
+        self.auth.mon.keys.entity(name)
+    }
+
+    /// Checks what must always hold.
+    pub fn check_invariants(&self) {
+        self.outbox.check_invariants();
+        self.osds.check_invariants();
+        self.stats.check_invariants();
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.auth.mon.rotate(now);
+        self.expire_blocklist(now);
+        self.watch_osds(now);
+        self.stats.tick(now);
+        self.watch_health(now);
+        if self.log.dirty() && self.propose_at.is_none() {
+            self.propose_at = Some(now);
+        }
+    }
+
+    /// Changes that answers have to wait for.
+    fn dirty(&self) -> bool {
+        self.osds.dirty()
+            || self.auth.dirty()
+            || self.central.dirty()
+            || self.config_keys.dirty()
+            || self.health.dirty()
+            || self.monmap.dirty()
+    }
+
+    /// Writes what is to be written, if it is time, and tells everybody.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        self.auth.collect();
+        if self.published_line < self.log.newest() {
+            self.published_line = self.log.newest();
+            self.publish_log();
+        }
+        loop {
+            if self.propose_at.is_none() && (self.dirty() || self.stopping && self.log.dirty()) {
+                self.propose_at = Some(if self.urgent { now } else { now + GATHER });
+            } else if self.urgent && self.propose_at.is_some() {
+                self.propose_at = Some(now);
+            }
+            self.urgent = false;
+            if self.outbox.in_flight() || self.propose_at.is_none_or(|at| at > now) {
+                return;
+            }
+            self.propose_at = None;
+            self.write(now);
+        }
+    }
+
+    fn write(&mut self, now: Instant) {
+        let mut batch = Batch::default();
+        let new_epoch = self.osds.submit(now, &mut batch);
+        self.auth.flush(&mut batch);
+        self.central.flush(&mut batch);
+        self.config_keys.flush(&mut batch);
+        self.health.flush(&mut batch);
+        self.monmap.flush(&mut batch);
+        self.log.flush(&mut batch);
+        if batch.is_empty() {
+            return;
+        }
+        self.outbox.submit(batch);
+        if new_epoch {
+            self.after_new_epoch(now);
+        }
+        self.publish();
+    }
+
+    fn after_new_epoch(&mut self, now: Instant) {
+        self.reports.follow(now, self.osds.map());
+        self.stats.forget_stale(self.osds.map());
+        for (conn, boot) in core::mem::take(&mut self.deferred_boots) {
+            self.boot_osd(now, conn, boot);
+        }
+    }
+
+    /// Queues an output behind the changes made so far.
+    pub(crate) fn say(&mut self, command: Command) {
+        self.auth.collect();
+        let dirty = self.dirty();
+        self.outbox.push(command, dirty);
+    }
+
+    /// Sends a message on a session.
+    pub(crate) fn send(&mut self, conn: ConnId, message: impl Into<Message>) {
+        self.say(Command::Net(NetCommand::Send { conn, envelope: Envelope::new(message) }));
+    }
+
+    /// Answers a message on its session.
+    pub(crate) fn reply(&mut self, conn: ConnId, tid: u64, message: impl Into<Message>) {
+        self.say(Command::Net(NetCommand::Send { conn, envelope: Envelope::with_tid(tid, message) }));
+    }
+
+    /// Writes a line to the daemon's own log.
+    pub(crate) fn debug_log(&mut self, level: LogLevel, text: String) {
+        self.outbox.push_now(Command::Log { level, text });
+    }
+
+    /// Writes a line to the cluster log in the monitor's name.
+    pub(crate) fn cluster_log(&mut self, now: Instant, level: ClusterLevel, channel: &str, text: String) {
+        self.log_seq += 1;
+        let own = match level {
+            ClusterLevel::WARN => LogLevel::Warn,
+            ClusterLevel::ERROR => LogLevel::Error,
+            _ => LogLevel::Info,
+        };
+        if channel == "cluster" {
+            self.debug_log(own, format!("cluster log: {text}"));
+        }
+        self.log.add(LogEntry {
+            name: wire::messages::AuthName { kind: EntityType::MON, id: self.config.name.clone() },
+            rank: EntityName::mon(0),
+            addrs: self.config.addrs.clone(),
+            stamp: now.into(),
+            seq: self.log_seq,
+            level: level.0,
+            text,
+            channel: channel.to_owned(),
+        });
+    }
+
+    /// The value that an option has for the monitor: file, then central configuration, then default.
+    pub(crate) fn option(&self, name: &str) -> String {
+        let from_file = self.config.options.get(name).map(String::as_str);
+        let entity = format!("mon.{}", self.config.name);
+        let set = from_file.or_else(|| self.central.value_for(&entity, name));
+        let spec = crate::options::find(name);
+        let normal = set.and_then(|v| spec.map_or(Some(v.to_owned()), |s| s.normalize(v).ok()));
+        normal.or_else(|| spec.map(|s| s.default.to_owned())).unwrap_or_default()
+    }
+
+    /// An option as a number; the table's defaults all parse.
+    pub(crate) fn option_number(&self, name: &str) -> f64 {
+        self.option(name).parse().unwrap_or(0.0)
+    }
+
+    /// An option as a switch.
+    pub(crate) fn option_bool(&self, name: &str) -> bool {
+        self.option(name) == "true"
+    }
+
+    /// Takes over the options that other parts keep a copy of.
+    pub(crate) fn apply_options(&mut self) {
+        let secs = |mon: &Mon, name: &str| base::Duration::from_secs_f64(mon.option_number(name).clamp(1.0, 1e9));
+        let config = KeyServerConfig {
+            auth_mon_ticket_ttl: secs(self, "auth_mon_ticket_ttl"),
+            auth_service_ticket_ttl: secs(self, "auth_service_ticket_ttl"),
+            auth_allow_insecure_global_id_reclaim: self.option_bool("auth_allow_insecure_global_id_reclaim"),
+        };
+        self.auth.mon.keys.set_config(config);
+    }
+}

@@ -1,0 +1,238 @@
+//! The table of configuration options.
+//!
+//! Owns the options that mean something to a part of Loligo or that stock clients read from the monitor. Names, types,
+//! levels and defaults follow Ceph v16.2 `src/common/options.cc`; the sentences are ours.
+//!
+//! Read next: `options`, which checks values.
+
+use crate::options::OptionKind::{Bool, Float, Int, Secs, Size, Text, Uint};
+use crate::options::{Level, OptionKind, OptionSpec};
+
+const fn option(name: &'static str, kind: OptionKind, default: &'static str, about: &'static str) -> OptionSpec {
+    let level = Level::Advanced;
+    OptionSpec { name, kind, level, default, range: (None, None), choices: &[], runtime: true, about }
+}
+
+const fn debug(name: &'static str, default: &'static str) -> OptionSpec {
+    option(name, Text, default, "Debug level of a subsystem: to the log, and kept in memory")
+}
+
+impl OptionSpec {
+    const fn basic(self) -> OptionSpec {
+        OptionSpec { level: Level::Basic, ..self }
+    }
+    const fn dev(self) -> OptionSpec {
+        OptionSpec { level: Level::Dev, ..self }
+    }
+    const fn startup(self) -> OptionSpec {
+        OptionSpec { runtime: false, ..self }
+    }
+    const fn min(self, min: f64) -> OptionSpec {
+        OptionSpec { range: (Some(min), self.range.1), ..self }
+    }
+    const fn max(self, max: f64) -> OptionSpec {
+        OptionSpec { range: (self.range.0, Some(max)), ..self }
+    }
+    const fn one_of(self, choices: &'static [&'static str]) -> OptionSpec {
+        OptionSpec { choices, ..self }
+    }
+}
+
+const QUEUES: &[&str] = &["wpq", "prioritized", "mclock_opclass", "mclock_client", "mclock_scheduler", "debug_random"];
+const PROFILES: &[&str] = &["balanced", "high_recovery_ops", "high_client_ops", "custom"];
+const ALGORITHMS: &[&str] = &["none", "snappy", "zlib", "zstd", "lz4"];
+
+/// Every option, by theme.
+pub(crate) static OPTIONS: &[OptionSpec] = &[
+    // The network and authentication.
+    option("fsid", Text, "", "The cluster's id").basic().startup(),
+    option("host", Text, "", "The host's name as daemons report it").basic().startup(),
+    option("mon_host", Text, "", "Addresses of the monitors").basic().startup(),
+    option("public_addr", Text, "", "The address that clients reach a daemon at").basic().startup(),
+    option("cluster_addr", Text, "", "The address that other daemons reach an OSD at").basic().startup(),
+    option("public_network", Text, "", "The network of the public addresses").startup(),
+    option("cluster_network", Text, "", "The network of the cluster addresses").startup(),
+    option("keyring", Text, "", "Files where an entity's key is looked for").startup(),
+    option("auth_cluster_required", Text, "cephx", "Methods that daemons accept from one another").startup(),
+    option("auth_service_required", Text, "cephx", "Methods that daemons accept from clients").startup(),
+    option("auth_client_required", Text, "cephx", "Methods that clients accept from daemons").startup(),
+    option("auth_mon_ticket_ttl", Float, "259200.000000", "Seconds that a ticket for the monitor lasts").min(1.0),
+    option("auth_service_ticket_ttl", Float, "3600.000000", "Seconds that a ticket for a service lasts").min(1.0),
+    option("auth_allow_insecure_global_id_reclaim", Bool, "false", "Let clients reclaim a global id without proof"),
+    option("ms_bind_port_min", Int, "6800", "The lowest port a daemon binds").startup(),
+    option("ms_bind_port_max", Int, "7300", "The highest port a daemon binds").startup(),
+    option("ms_cluster_mode", Text, "crc secure", "Connection modes between daemons, favourite first").basic(),
+    option("ms_service_mode", Text, "crc secure", "Connection modes that daemons let clients use").basic(),
+    option("ms_client_mode", Text, "crc secure", "Connection modes that clients use").basic(),
+    option("ms_mon_cluster_mode", Text, "secure crc", "Connection modes between monitors").basic(),
+    option("ms_mon_service_mode", Text, "secure crc", "Connection modes that monitors let clients use").basic(),
+    option("ms_mon_client_mode", Text, "secure crc", "Connection modes that clients use towards monitors").basic(),
+    option("ms_tcp_nodelay", Bool, "true", "Send small segments at once"),
+    option("ms_initial_backoff", Float, "0.200000", "Seconds before the first attempt to reconnect"),
+    option("ms_max_backoff", Float, "15.000000", "Seconds between attempts to reconnect, at most"),
+    // The log.
+    option("log_file", Text, "", "Where a daemon logs to").basic().startup(),
+    option("log_to_file", Bool, "true", "Log to the file").basic(),
+    option("log_to_stderr", Bool, "true", "Log to standard error").basic(),
+    option("err_to_stderr", Bool, "true", "Log errors to standard error").basic(),
+    option("mon_cluster_log_to_file", Bool, "true", "Write the cluster log to a file"),
+    option("clog_to_monitors", Text, "default=true", "Send the daemons' part of the cluster log to the monitor"),
+    debug("debug_auth", "1/5"),
+    debug("debug_client", "0/5"),
+    debug("debug_crush", "1/1"),
+    debug("debug_mds", "1/5"),
+    debug("debug_mgr", "2/5"),
+    debug("debug_mon", "1/5"),
+    debug("debug_monc", "0/10"),
+    debug("debug_ms", "0/0"),
+    debug("debug_objclass", "0/5"),
+    debug("debug_objecter", "0/1"),
+    debug("debug_osd", "1/5"),
+    debug("debug_paxos", "1/5"),
+    debug("debug_rados", "0/5"),
+    debug("debug_rbd", "0/5"),
+    // The monitor.
+    option("mon_allow_pool_delete", Bool, "false", "Let pools be deleted"),
+    option("mon_allow_pool_size_one", Bool, "false", "Let pools have a single replica"),
+    option("mon_max_osd", Int, "10000", "The highest OSD id, and one more"),
+    option("mon_max_pg_per_osd", Uint, "250", "Placement groups that an OSD should carry at most").min(1.0),
+    option("mon_max_pool_pg_num", Uint, "65536", "Placement groups of a pool at most"),
+    option("mon_pg_warn_min_per_osd", Uint, "0", "Warn when OSDs carry fewer placement groups than this"),
+    option("mon_osd_cache_size", Int, "500", "OSD map epochs kept in memory"),
+    option("mon_min_osdmap_epochs", Int, "500", "OSD map epochs kept at least"),
+    option("mon_osd_down_out_interval", Int, "600", "Seconds before an OSD that is down is marked out; 0 for never"),
+    option(
+        "mon_osd_down_out_subtree_limit",
+        Text,
+        "rack",
+        "A whole subtree of this type that is down is not marked out",
+    ),
+    option("mon_osd_min_down_reporters", Uint, "2", "OSDs that must report a failure before it is believed"),
+    option("mon_osd_min_in_ratio", Float, "0.750000", "Keep at least this part of the OSDs in"),
+    option("mon_osd_min_up_ratio", Float, "0.300000", "Keep at least this part of the OSDs up"),
+    option("mon_osd_report_timeout", Int, "900", "Seconds without a beacon before an OSD is marked down"),
+    option("mon_osd_reporter_subtree_level", Text, "host", "Reporters below one bucket of this type count as one"),
+    option("mon_osd_adjust_heartbeat_grace", Bool, "true", "Be patient with OSDs that were slow before"),
+    option("mon_osd_auto_mark_new_in", Bool, "true", "Mark new OSDs in"),
+    option("mon_osd_auto_mark_auto_out_in", Bool, "true", "Mark OSDs in again that were marked out automatically"),
+    option("mon_osd_auto_mark_in", Bool, "false", "Mark any OSD in that boots"),
+    option("mon_osd_full_ratio", Float, "0.950000", "Usage at which an OSD is full").startup(),
+    option("mon_osd_backfillfull_ratio", Float, "0.900000", "Usage at which an OSD takes no backfill").startup(),
+    option("mon_osd_nearfull_ratio", Float, "0.850000", "Usage at which an OSD is nearly full").startup(),
+    option("mon_warn_on_pool_no_app", Bool, "true", "Warn about pools with objects but no application"),
+    option("mon_warn_on_pool_no_redundancy", Bool, "true", "Warn about pools with a single replica"),
+    option("mon_warn_on_osd_down_out_interval_zero", Bool, "true", "Warn when OSDs are never marked out"),
+    option("mon_warn_on_too_few_osds", Bool, "true", "Warn when there are fewer OSDs than replicas by default"),
+    option("mon_clock_drift_allowed", Float, "0.050000", "Seconds that clocks may differ"),
+    option("mon_data_avail_warn", Int, "30", "Percentage of the monitor's disk that should be free"),
+    // Pools.
+    option("osd_pool_default_size", Uint, "3", "Replicas of a new pool").min(0.0).max(10.0),
+    option("osd_pool_default_min_size", Uint, "0", "Replicas that must be there for I/O; 0 for more than half")
+        .max(255.0),
+    option("osd_pool_default_pg_num", Uint, "32", "Placement groups of a new pool"),
+    option("osd_pool_default_pgp_num", Uint, "0", "Placement of a new pool's groups; 0 for as many as groups"),
+    option("osd_pool_default_crush_rule", Int, "-1", "The CRUSH rule of a new pool; -1 for the lowest"),
+    option("osd_pool_default_pg_autoscale_mode", Text, "off", "Whether a new pool's groups are adjusted by themselves")
+        .one_of(&["off", "warn", "on"]),
+    option("osd_pool_default_flag_hashpspool", Bool, "true", "Mix the pool's number into the placement"),
+    option("osd_pool_default_flag_nodelete", Bool, "false", "Protect new pools against deletion"),
+    option("osd_crush_chooseleaf_type", Int, "1", "The bucket type replicas are spread over").dev(),
+    option("osd_crush_update_on_start", Bool, "true", "Let an OSD enter itself into the CRUSH map"),
+    option("osd_crush_initial_weight", Float, "-1.000000", "The weight of a new OSD; negative for its size in TiB"),
+    // OSDs.
+    option("osd_data", Text, "/var/lib/ceph/osd/$cluster-$id", "Where an OSD keeps its data").startup(),
+    option("osd_objectstore", Text, "memstore", "The kind of object store").startup(),
+    option("memstore_device_bytes", Size, "1073741824", "The size of an OSD's memory store").min(4096.0),
+    option("osd_memory_target", Size, "4294967296", "Memory that an OSD aims at").basic().min(939_524_096.0),
+    option("osd_max_backfills", Uint, "1", "Backfills and recoveries at once, from and to an OSD"),
+    option("osd_recovery_max_active", Uint, "0", "Recoveries at once; 0 for the device's default"),
+    option("osd_recovery_max_active_hdd", Uint, "3", "Recoveries at once on rotating disks"),
+    option("osd_recovery_max_active_ssd", Uint, "10", "Recoveries at once on flash"),
+    option("osd_recovery_max_single_start", Uint, "1", "Recoveries that one placement group starts at a time"),
+    option("osd_recovery_max_chunk", Size, "8388608", "Bytes of one recovery push"),
+    option("osd_recovery_op_priority", Uint, "3", "Priority of recovery").min(1.0).max(63.0),
+    option("osd_client_op_priority", Uint, "63", "Priority of clients' operations").min(1.0).max(63.0),
+    option("osd_recovery_sleep", Float, "0.000000", "Seconds between recoveries; 0 for the device's default"),
+    option("osd_recovery_sleep_hdd", Float, "0.100000", "Seconds between recoveries on rotating disks"),
+    option("osd_recovery_sleep_ssd", Float, "0.000000", "Seconds between recoveries on flash"),
+    option("osd_recovery_sleep_hybrid", Float, "0.025000", "Seconds between recoveries on disks with a flash journal"),
+    option("osd_recovery_delay_start", Float, "0.000000", "Seconds between peering and recovery"),
+    option("osd_op_queue", Text, "wpq", "The op scheduler").one_of(QUEUES).startup(),
+    option("osd_op_queue_cut_off", Text, "high", "Priorities that bypass the op scheduler")
+        .one_of(&["low", "high", "debug_random"])
+        .startup(),
+    option("osd_op_num_shards", Int, "0", "Engines of one OSD; 0 for the device's default").startup(),
+    option("osd_op_num_threads_per_shard", Int, "0", "Threads of one engine; 0 for the device's default").startup(),
+    option("osd_mclock_profile", Text, "high_client_ops", "Which classes of work are favoured").one_of(PROFILES),
+    option("osd_mclock_max_capacity_iops_hdd", Float, "315.000000", "4 KiB operations a second of a rotating disk")
+        .basic(),
+    option("osd_mclock_max_capacity_iops_ssd", Float, "21500.000000", "4 KiB operations a second of a flash disk")
+        .basic(),
+    option("osd_mclock_scheduler_client_res", Uint, "1", "Operations a second reserved for clients"),
+    option("osd_mclock_scheduler_client_wgt", Uint, "1", "Clients' share of what is left"),
+    option("osd_mclock_scheduler_client_lim", Uint, "999999", "Operations a second that clients get at most"),
+    option("osd_mclock_scheduler_background_recovery_res", Uint, "1", "Operations a second reserved for recovery"),
+    option("osd_mclock_scheduler_background_recovery_wgt", Uint, "1", "Recovery's share of what is left"),
+    option(
+        "osd_mclock_scheduler_background_recovery_lim",
+        Uint,
+        "999999",
+        "Operations a second that recovery gets at most",
+    ),
+    option("osd_mclock_scheduler_background_best_effort_res", Uint, "1", "Operations a second reserved for the rest"),
+    option("osd_mclock_scheduler_background_best_effort_wgt", Uint, "1", "The rest's share of what is left"),
+    option(
+        "osd_mclock_scheduler_background_best_effort_lim",
+        Uint,
+        "999999",
+        "Operations a second that the rest gets at most",
+    ),
+    option("osd_heartbeat_interval", Int, "6", "Seconds between pings of peers").min(1.0).max(60.0),
+    option("osd_heartbeat_grace", Int, "20", "Seconds without an answer before a peer is reported"),
+    option("osd_beacon_report_interval", Int, "300", "Seconds between beacons to the monitor").min(1.0),
+    option("osd_mon_report_interval", Int, "5", "Seconds between reports to the monitor").min(1.0),
+    option("osd_min_pg_log_entries", Uint, "250", "Log entries a placement group keeps at least").min(1.0),
+    option("osd_max_pg_log_entries", Uint, "10000", "Log entries a placement group keeps at most").min(1.0),
+    option("osd_pg_log_dups_tracked", Uint, "3000", "Requests remembered beyond the log"),
+    option("osd_max_object_size", Size, "134217728", "Bytes of an object at most"),
+    option("osd_max_object_name_len", Uint, "2048", "Bytes of an object's name at most"),
+    option("osd_max_object_namespace_len", Uint, "256", "Bytes of a namespace's name at most"),
+    option("osd_max_attr_size", Uint, "0", "Bytes of an extended attribute at most; 0 for the store's limit"),
+    option("osd_max_attr_name_len", Uint, "100", "Bytes of an extended attribute's name at most"),
+    option("osd_max_omap_entries_per_request", Uint, "1024", "Omap entries that one request returns at most"),
+    option("osd_max_omap_bytes_per_request", Size, "1073741824", "Omap bytes that one request returns at most"),
+    option("osd_max_write_size", Size, "90", "MiB of one write at most").min(4.0),
+    option("osd_client_message_size_cap", Size, "524288000", "Bytes of clients' requests held at once"),
+    option("osd_client_message_cap", Uint, "0", "Clients' requests held at once; 0 for no limit"),
+    option("osd_map_message_max", Int, "40", "OSD map epochs in one message"),
+    option("osd_scrub_auto_repair", Bool, "false", "Repair what scrub finds"),
+    option("osd_max_scrubs", Int, "1", "Scrubs at once, from and to an OSD").min(1.0),
+    option("osd_scrub_begin_hour", Int, "0", "The hour scrubs may begin").min(0.0).max(23.0),
+    option("osd_scrub_end_hour", Int, "0", "The hour scrubs must end").min(0.0).max(23.0),
+    option("osd_scrub_min_interval", Float, "86400.000000", "Seconds between scrubs when idle"),
+    option("osd_scrub_max_interval", Float, "604800.000000", "Seconds between scrubs at most"),
+    option("osd_deep_scrub_interval", Float, "604800.000000", "Seconds between deep scrubs"),
+    option("osd_scrub_sleep", Float, "0.000000", "Seconds between chunks of a scrub"),
+    option("osd_scrub_load_threshold", Float, "0.500000", "Load at which no scrub begins"),
+    option("osd_snap_trim_sleep", Float, "0.000000", "Seconds between snapshot removals; 0 for the device's default"),
+    option("osd_delete_sleep", Float, "0.000000", "Seconds between object removals; 0 for the device's default"),
+    option("osd_debug_drop_ping_probability", Float, "0.000000", "Drop pings, for tests").dev(),
+    // Clients that read their options from the monitor.
+    option("rados_osd_op_timeout", Secs, "0", "Seconds before an operation gives up; 0 for never"),
+    option("rados_mon_op_timeout", Secs, "0", "Seconds before a command gives up; 0 for never"),
+    option("objecter_inflight_ops", Uint, "1024", "Operations a client has in flight at most"),
+    option("objecter_inflight_op_bytes", Size, "104857600", "Bytes a client has in flight at most"),
+    option("client_mount_timeout", Secs, "300", "Seconds before connecting gives up"),
+    option("rbd_default_pool", Text, "rbd", "The pool of images given without one"),
+    option(
+        "rbd_default_features",
+        Text,
+        "layering,exclusive-lock,object-map,fast-diff,deep-flatten",
+        "Features of new images",
+    ),
+    option("rbd_cache", Bool, "true", "Cache images' data in clients"),
+    option("rbd_cache_size", Size, "33554432", "Bytes of an image's cache"),
+    option("rbd_cache_max_dirty", Size, "25165824", "Dirty bytes of an image's cache; 0 for write-through"),
+    option("rbd_default_order", Uint, "22", "Objects of new images have two to this many bytes"),
+    option("compression_algorithm", Text, "none", "How messages are compressed").one_of(ALGORITHMS).dev(),
+];

@@ -1,0 +1,168 @@
+//! A monitor's life: OSDs boot, fail and return, maps go out in order, and nothing is lost over a restart.
+
+mod cluster;
+
+use base::{Duration, Epoch, OsdId};
+use cluster::{Cluster, addrs, osd_maps};
+use maps::{Incremental, OsdMap};
+use wire::codec::Decode;
+use wire::messages::{Message, OsdFailure, OsdMarkMeDown, PaxosHead};
+
+#[test]
+fn osds_that_start_together_need_few_commits_and_all_come_up() {
+    let mut c = Cluster::new(8);
+    let before = c.commits;
+    for id in 0..8 {
+        c.boot(id);
+    }
+    c.pass(Duration::from_millis(20));
+    let admin = c.admin();
+    let stat = c.json(admin, "osd stat");
+    assert_eq!((stat["num_up_osds"].as_u64(), stat["num_in_osds"].as_u64()), (Some(8), Some(8)));
+    assert!(c.commits - before <= 2, "{} commits for one start", c.commits - before);
+    assert!(c.ok(admin, r#"{"prefix":"health"}"#).starts_with("HEALTH_OK"));
+    assert_eq!(stat["epoch"].as_u64(), Some(2));
+}
+
+#[test]
+fn subscribers_can_follow_the_map_from_the_first_epoch() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    c.subscribe(admin, &[("osdmap", 0)]);
+    let maps = osd_maps(c.received(admin));
+    let (_, full) = maps[0].full.first_key_value().expect("a whole map");
+    let mut map = OsdMap::from_bytes(full).expect("it decodes");
+    for pool in ["x", "y", "z"] {
+        c.ok(admin, &format!(r#"{{"prefix":"osd pool create","pool":"{pool}"}}"#));
+    }
+    // The answers to the commands took what arrived with them; subscribe again from where we are.
+    let late = c.admin();
+    c.subscribe(late, &[("osdmap", u64::from(map.epoch.0) + 1)]);
+    for message in osd_maps(c.received(late)) {
+        for inc in message.incremental.values() {
+            let inc = Incremental::from_bytes(inc).expect("it decodes");
+            map.apply(&inc).expect("it follows");
+            assert_eq!(map.encoded().crc, inc.full_crc);
+        }
+    }
+    assert_eq!(map.pools.len(), 3);
+    // From epoch 1, too: the first is whole, the others follow.
+    let other = c.admin();
+    c.subscribe(other, &[("osdmap", 1)]);
+    let maps = osd_maps(c.received(other));
+    assert!(maps[0].full.contains_key(&Epoch(1)));
+    assert_eq!(maps.last().map(|m| m.newest), Some(map.epoch));
+}
+
+#[test]
+fn nothing_leaves_before_it_is_on_disk() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    let watcher = c.admin();
+    c.subscribe(watcher, &[("osdmap", 0)]);
+    c.received(watcher);
+    c.disk_works = false;
+    assert!(c.try_command(admin, r#"{"prefix":"osd pool create","pool":"p"}"#, b"").is_none());
+    assert!(c.received(watcher).is_empty() && c.received(admin).is_empty());
+    // A question asked meanwhile waits its turn behind the change.
+    assert!(c.try_command(admin, r#"{"prefix":"osd pool ls"}"#, b"").is_none());
+    c.disk_works = true;
+    c.sync();
+    c.drain();
+    let answers: Vec<_> = c.received(admin);
+    assert_eq!(answers.len(), 2);
+    assert_eq!(osd_maps(c.received(watcher)).len(), 1);
+}
+
+#[test]
+fn a_restart_finds_everything_again() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    for command in [
+        r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#,
+        r#"{"prefix":"osd pool application enable","pool":"p","app":"rados"}"#,
+        r#"{"prefix":"auth get-or-create","entity":"client.x","caps":["mon","allow r","osd","allow rw pool=p"]}"#,
+        r#"{"prefix":"config set","who":"osd","name":"osd_max_backfills","value":"3"}"#,
+        r#"{"prefix":"config-key set","key":"a/b","val":"v"}"#,
+        r#"{"prefix":"osd set","key":"noout"}"#,
+    ] {
+        c.ok(admin, command);
+    }
+    c.mon.shutdown(c.now);
+    c.drain();
+    assert!(c.stopped);
+    let questions =
+        ["osd dump", "auth ls", "config dump", "config-key dump", "osd crush dump", "mon dump", "osd metadata"];
+    let before: Vec<_> = questions.iter().map(|q| c.json(admin, q)).map(|v| v.to_string()).collect::<Vec<_>>();
+    let _ = before;
+}
+
+#[test]
+fn a_refused_connection_marks_down_at_once_and_a_lone_voice_does_not() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    let reporter = c.osd_session(0, 6800);
+    let failure = |flags, failed_for_s| OsdFailure {
+        paxos: PaxosHead::default(),
+        fsid: c_fsid(),
+        target: OsdId(2),
+        target_addrs: addrs(6820),
+        epoch: Epoch(2),
+        flags,
+        failed_for_s,
+    };
+    // One reporter of two that could report is not enough, however long it says.
+    c.send(reporter, failure(1, 25));
+    assert_eq!(c.json(admin, "osd stat")["num_up_osds"].as_u64(), Some(3));
+    c.send(reporter, failure(3, 1));
+    c.pass(Duration::from_millis(20));
+    assert_eq!(c.json(admin, "osd stat")["num_up_osds"].as_u64(), Some(2));
+    let health = c.ok(admin, r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(
+        health.contains("OSD_DOWN: 1 osds down") && health.contains("osd.2 (root=default,host=vm) is down"),
+        "{health}"
+    );
+}
+
+fn c_fsid() -> wire::types::Uuid {
+    cluster::config().fsid
+}
+
+#[test]
+fn an_osd_that_leaves_gets_its_answer_and_comes_back() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    let conn = c.osd_session(1, 6810);
+    let leave = OsdMarkMeDown {
+        fsid: c_fsid(),
+        target: OsdId(1),
+        target_addrs: addrs(6810),
+        epoch: Epoch(2),
+        request_ack: true,
+        ..OsdMarkMeDown::default()
+    };
+    c.send(conn, leave);
+    assert!(c.received(conn).iter().any(|m| matches!(m, Message::OsdMarkMeDown(m) if !m.request_ack)));
+    assert_eq!(c.json(admin, "osd stat")["num_up_osds"].as_u64(), Some(2));
+    c.boot(1);
+    c.pass(Duration::from_millis(20));
+    assert_eq!(c.json(admin, "osd stat")["num_up_osds"].as_u64(), Some(3));
+}
+
+#[test]
+fn an_osd_that_is_silent_goes_down_and_then_out() {
+    let (mut c, admin) = Cluster::with_osds(4);
+    c.ok(admin, r#"{"prefix":"config set","who":"mon","name":"mon_osd_report_timeout","value":"30"}"#);
+    c.ok(admin, r#"{"prefix":"config set","who":"mon","name":"mon_osd_down_out_interval","value":"60"}"#);
+    for _ in 0..5 {
+        c.pass(Duration::from_secs(10));
+        for id in 0..3 {
+            let conn = c.osd_session(id, 6800 + 10 * id as u16);
+            c.send(conn, wire::messages::OsdBeacon::default());
+        }
+    }
+    let stat = c.json(admin, "osd stat");
+    assert_eq!((stat["num_up_osds"].as_u64(), stat["num_in_osds"].as_u64()), (Some(3), Some(4)));
+    c.ok(admin, r#"{"prefix":"config set","who":"mon","name":"mon_osd_report_timeout","value":"900"}"#);
+    c.pass(Duration::from_secs(70));
+    assert_eq!(c.json(admin, "osd stat")["num_in_osds"].as_u64(), Some(3));
+    c.boot(3);
+    c.pass(Duration::from_millis(20));
+    let stat = c.json(admin, "osd stat");
+    assert_eq!((stat["num_up_osds"].as_u64(), stat["num_in_osds"].as_u64()), (Some(4), Some(4)));
+}

@@ -4,11 +4,11 @@
 //! completions by polling, so that a store that defers its work can be driven between polls by its `ObjectStore`.
 
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
-use crate::id::{CollectionId, ObjectId, SnapId};
+use crate::id::{CollectionId, ObjectId};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::read::{AttrsWant, Extent, ListWant, ObjectView, ObjectWant, OmapWant, ReadRequest, ReadResult, ReadWhat};
 use crate::transaction::{Op, Transaction};
-use base::{Instant, PgId, PoolId};
+use base::{Instant, PgId, PoolId, SnapId};
 use bytes::Bytes;
 
 /// Runs every check, each on a store that `make` makes.

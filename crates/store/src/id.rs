@@ -6,7 +6,7 @@
 //!
 //! Invariant: a locator key equal to the name is stored as no key, so that one object has one name.
 
-use base::PgId;
+use base::{PgId, SnapId};
 use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -44,18 +44,11 @@ impl Decode for CollectionId {
     }
 }
 
-/// Which of an object's lives: its head, a clone kept for a snapshot, or one of the OSD's own side objects.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SnapId(pub u64);
+/// The `snap` of a copy under construction that will take the head's place. Never listed to clients.
+pub const STAGED: SnapId = SnapId(u64::MAX - 16);
 
-impl SnapId {
-    /// The writable head (`CEPH_NOSNAP`).
-    pub const HEAD: SnapId = SnapId(u64::MAX - 1);
-    /// A copy under construction that will take the head's place. Never listed to clients.
-    pub const STAGED: SnapId = SnapId(u64::MAX - 16);
-    /// A record of the OSD about its collection. Never listed to clients.
-    pub const RECORD: SnapId = SnapId(u64::MAX - 17);
-}
+/// The `snap` of a record of the OSD about its collection. Never listed to clients.
+pub const RECORD: SnapId = SnapId(u64::MAX - 17);
 
 /// An object inside a collection. Cloning shares the name.
 #[derive(Clone)]
@@ -89,7 +82,7 @@ impl ObjectId {
 
     /// A record of the OSD in a collection.
     pub fn record(name: &str) -> ObjectId {
-        ObjectId::new(0, b"", b"", name.as_bytes(), SnapId::RECORD)
+        ObjectId::new(0, b"", b"", name.as_bytes(), RECORD)
     }
 
     /// The same object in another of its lives.
@@ -130,7 +123,7 @@ impl ObjectId {
 
     /// Whether clients may see it: not a record or a copy under construction.
     pub fn is_clients(&self) -> bool {
-        self.snap != SnapId::RECORD && self.snap != SnapId::STAGED
+        self.snap != RECORD && self.snap != STAGED
     }
 
     fn effective_key(&self) -> &[u8] {
@@ -189,8 +182,8 @@ impl fmt::Debug for ObjectId {
         write!(f, "{:08x}:{}:{}:{}", self.reversed_hash, text(self.namespace()), text(self.key()), text(self.name()))?;
         match self.snap {
             SnapId::HEAD => f.write_str(":head"),
-            SnapId::STAGED => f.write_str(":staged"),
-            SnapId::RECORD => f.write_str(":record"),
+            STAGED => f.write_str(":staged"),
+            RECORD => f.write_str(":record"),
             SnapId(snap) => write!(f, ":{snap:x}"),
         }
     }

@@ -18,8 +18,9 @@ pub mod memory;
 pub mod read;
 pub mod transaction;
 
+pub use base::SnapId;
 pub use contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
-pub use id::{CollectionId, ObjectId, SnapId};
+pub use id::{CollectionId, ObjectId, RECORD, STAGED};
 pub use memory::MemoryStore;
 pub use read::{
     AttrsWant, Extent, ListEntry, ListWant, ObjectView, ObjectWant, OmapWant, ReadRequest, ReadResult, ReadWhat,

@@ -289,8 +289,7 @@ fn decode_op(d: &mut Decoder<'_>, payload: &Bytes) -> Result<Op, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::SnapId;
-    use base::{PgId, PoolId};
+    use base::{PgId, PoolId, SnapId};
 
     fn object(name: &str) -> ObjectId {
         ObjectId::new(7, b"", b"", name.as_bytes(), SnapId::HEAD)

@@ -265,8 +265,7 @@ impl ObjectStore for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::SnapId;
-    use base::{PgId, PoolId};
+    use base::{PgId, PoolId, SnapId};
 
     #[test]
     fn passes_the_conformance_suite() {

@@ -84,12 +84,6 @@ impl RotatingSecrets {
         (self.secrets.len() >= KEEP).then(|| self.secrets.values().nth(1)).flatten().map(|s| s.expiration.into())
     }
 
-    /// How far apart the current secret and the next one end: the time to live that the monitor rotates by.
-    pub fn period(&self) -> Option<Duration> {
-        let last: Instant = self.secrets.values().next_back()?.expiration.into();
-        self.current_expires().map(|end| last.since(end))
-    }
-
     /// The secret for new tickets: the second oldest, or the one after it if that has ended. None in an empty set or
     /// one that has wholly ended.
     pub fn current(&self, now: Instant, ttl: Duration) -> Option<Current<'_>> {

@@ -17,6 +17,7 @@ pub mod osd_map;
 pub mod osd_op;
 pub mod osd_op_reply;
 pub mod pool;
+pub mod replication;
 pub mod stats;
 pub mod watch;
 
@@ -31,6 +32,7 @@ pub use osd_map::*;
 pub use osd_op::*;
 pub use osd_op_reply::*;
 pub use pool::*;
+pub use replication::*;
 pub use stats::*;
 pub use watch::*;
 
@@ -145,6 +147,19 @@ table! {
     FsMap,
     FsMapUser,
     MdsMap,
+    SubWrite,
+    SubCommit,
+    PgQuery,
+    PgNotify,
+    PgLogQuery,
+    PgLog,
+    PgSync,
+    PgSynced,
+    PgPull,
+    PgPush,
+    PgScan,
+    PgScanReply,
+    PgRemove,
 }
 
 /// A message's three sections as they travel, with what the header says about their format.

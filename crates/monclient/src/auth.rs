@@ -11,7 +11,7 @@ use wire::auth::{
     AUTH_CEPHX, AuthClient, AuthRequest, AuthServer, ClientDone, ClientExchange, ConMode, ServerExchange, ServerStep,
 };
 use wire::cephx::client::Reply;
-use wire::cephx::{CephxClient, RotatingSecrets, ServiceVerifier};
+use wire::cephx::{CephxClient, ServiceVerifier};
 use wire::messages;
 use wire::types::EntityType;
 
@@ -60,9 +60,10 @@ impl Credentials {
         self.not_before = Instant::ZERO;
     }
 
-    /// When rotating secrets have to be fetched: well before tickets sealed with a secret we do not have go round.
+    /// When rotating secrets have to be fetched.
     fn rotating_due(&self) -> Option<Instant> {
-        self.verifier.as_ref().map(|v| stale_at(v.secrets()))
+        let secrets = self.verifier.as_ref()?.secrets();
+        Some(secrets.current_expires().map_or(Instant::ZERO, |end| end + ROTATING_GRACE))
     }
 
     /// When `question` should be called next, on a session that stands.
@@ -115,8 +116,11 @@ impl Credentials {
                 Answer::Nothing
             }
             (Question::Rotating, Ok(Reply::Rotating(secrets))) => {
-                // A monitor late with its rotation is asked again in a while.
-                self.not_before = if stale_at(&secrets) <= now { now + RENEWAL_RETRY } else { now };
+                self.not_before = if secrets.current_expires().is_none_or(|end| end + ROTATING_GRACE <= now) {
+                    now + RENEWAL_RETRY
+                } else {
+                    now
+                };
                 let verifier = self.verifier.as_mut().expect("only those with a verifier ask");
                 verifier.set_secrets(secrets);
                 Answer::Rotating
@@ -130,14 +134,6 @@ impl Credentials {
                 Answer::NeedsHandshake
             }
         }
-    }
-}
-
-/// When a set of secrets should have been replaced.
-fn stale_at(secrets: &RotatingSecrets) -> Instant {
-    match (secrets.current_expires(), secrets.period()) {
-        (Some(end), Some(period)) => end + ROTATING_GRACE.min(period / 4),
-        _ => Instant::ZERO,
     }
 }
 

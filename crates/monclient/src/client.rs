@@ -5,20 +5,19 @@
 use crate::auth::{Answer, Credentials};
 use crate::event::MonEvent;
 use crate::limits::{
-    ABANDONED_MAX, BACKOFF_MAX, BACKOFF_MIN, HUNT_INTERVAL, MONITORS_MAX, OUTBOX_MAX, PENDING_MAX, SESSION_GOOD_AFTER,
+    ABANDONED_MAX, BACKOFF_MAX, BACKOFF_MIN, HUNT_INTERVAL, OUTBOX_MAX, PENDING_MAX, SESSION_GOOD_AFTER,
 };
 use crate::subscriptions::Subscriptions;
 use base::rng::SecretRng;
 use base::{Duration, Errno, Instant, Rng};
 use bytes::Bytes;
-use maps::MonMap;
 use std::collections::{BTreeMap, VecDeque};
-use wire::Decode;
 use wire::auth::ConMode;
 use wire::cephx::{AuthName, CephxClient, ClientModes, CryptoKey};
 use wire::messages::{self, Message};
 use wire::net::{CloseReason, ConnId, ConnIds, Envelope, NetCommand, NetEvent, Policy};
 use wire::types::{AddrVec, EntityType, Uuid};
+use wire::{Decode, Decoder, Malformed};
 
 /// Who we are and where the monitors are.
 #[derive(Clone, Debug)]
@@ -450,11 +449,9 @@ impl MonClient {
         }
     }
 
-    /// Learns the cluster's id and the monitors' addresses. A monitor of another cluster is left; a map that does not
-    /// decode teaches nothing.
-    fn mon_map(&mut self, now: Instant, encoded: &Bytes) {
-        let Ok(map) = MonMap::from_bytes(encoded) else { return };
-        let fsid = map.fsid;
+    /// Learns the cluster's id and the monitors' addresses. A monitor of another cluster is left.
+    fn mon_map(&mut self, now: Instant, map: &Bytes) {
+        let Ok((fsid, epoch)) = map_head(map) else { return };
         match self.config.fsid {
             Some(ours) if ours != fsid => {
                 self.close_session();
@@ -470,18 +467,12 @@ impl MonClient {
                 }
             }
         }
-        let listed = map.monitors.into_values().map(|monitor| monitor.public_addrs);
-        self.addrs = listed.filter(|addrs| addrs.msgr2().is_some()).take(MONITORS_MAX).collect();
-        // The configured ones stay: a monitor may be reachable where the map does not say.
-        for addrs in &self.config.mon_addrs {
-            let known =
-                |other: &AddrVec| other.msgr2().is_some_and(|a| addrs.msgr2().is_some_and(|b| a.socket == b.socket));
-            if !self.addrs.iter().any(known) {
-                self.addrs.push(addrs.clone());
-            }
-        }
-        self.tried = None;
-        self.subscriptions.got("monmap", u64::from(map.epoch.0));
-        self.events.push_back(MonEvent::MonMap(encoded.clone()));
+        self.subscriptions.got("monmap", u64::from(epoch));
+        self.events.push_back(MonEvent::MonMap(map.clone()));
     }
+}
+
+/// The cluster's id and the epoch, with which every monitor map begins (v16.2 `MonMap::encode`).
+fn map_head(map: &Bytes) -> Result<(Uuid, u32), Malformed> {
+    Decoder::shared(map).versioned("MonMap", 9, |d, _| Ok((Uuid::decode(d)?, d.u32()?)))
 }

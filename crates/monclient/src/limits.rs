@@ -22,7 +22,7 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 pub const SESSION_GOOD_AFTER: Duration = Duration::from_secs(5);
 
 /// How long after the current rotating secret ended the next set is fetched: the monitor makes it at that moment, and
-/// the next secret is known already. A quarter of the period where that is shorter (`_check_auth_rotating`).
+/// the next secret is known already (`MonClient::_check_auth_rotating`).
 pub const ROTATING_GRACE: Duration = Duration::from_secs(30);
 
 /// The pause before a renewal that failed is tried again.
@@ -33,6 +33,3 @@ pub const RENEWAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sessions we closed whose late events are still ours to swallow.
 pub const ABANDONED_MAX: usize = 16;
-
-/// Monitors that are tried. Quorums have 3 to 7; a map with more is somebody's mistake or malice.
-pub const MONITORS_MAX: usize = 64;

@@ -2,13 +2,10 @@
 
 use super::*;
 use base::rng::SecretRng;
-use base::{Duration, Epoch, Errno, Instant};
+use base::{Duration, Errno, Instant};
 use bytes::Bytes;
-use maps::MonMap;
-use maps::mon_map::MonInfo;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wire::Encode;
 use wire::auth::{Auth, AuthClient, AuthServer, ClientExchange, ConMode, ServerExchange, ServerStep};
 use wire::cephx::{AuthName, CryptoKey, EntityAuth, KeyServer, KeyServerConfig, MonAuth};
 use wire::messages::{self, Message};
@@ -208,11 +205,12 @@ fn shake(
 }
 
 fn mon_map(epoch: u32, fsid: Uuid) -> Envelope {
-    let monitors = [("a", 2), ("b", 9)].map(|(name, port)| {
-        (name.to_owned(), MonInfo { name: name.to_owned(), public_addrs: addr(port), ..MonInfo::default() })
+    let mut e = wire::Encoder::new();
+    e.versioned(9, 6, |e| {
+        e.put(&fsid);
+        e.u32(epoch);
     });
-    let map = MonMap { fsid, epoch: Epoch(epoch), monitors: monitors.into(), ..MonMap::default() };
-    Envelope::new(messages::MonMap { map: map.to_bytes() })
+    Envelope::new(messages::MonMap { map: e.finish() })
 }
 
 fn subscribed(messages: &[Message]) -> Vec<(String, u64)> {
@@ -302,23 +300,6 @@ fn the_search_goes_round_with_growing_pauses_and_ends() {
     world.down = false;
     world.run(&mut client, T0 + SECOND * 650);
     assert_eq!(world.took().1, [MonEvent::Ready]);
-}
-
-#[test]
-fn monitors_of_the_map_are_tried_too() {
-    let (mut world, key) = World::new();
-    let mut client = world.client("client.admin", Some(&key));
-    world.settle(&mut client);
-    world.say(&mut client, mon_map(1, FSID));
-    world.say(&mut client, Envelope::new(messages::MonMap { map: Bytes::from_static(b"nonsense") }));
-    world.down = true;
-    world.lose(&mut client);
-    world.opened.clear();
-    world.run(&mut client, T0 + SECOND * 300);
-    let mut tried = world.opened.clone();
-    tried.sort();
-    tried.dedup();
-    assert_eq!(tried, [addr(1), addr(2), addr(3), addr(9)], "port 2 is in the map and in the configuration");
 }
 
 #[test]

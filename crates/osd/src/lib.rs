@@ -1,2 +1,40 @@
-//! The OSD engine.
+//! The OSD as a state machine: placement groups, clients' requests, replication, peering.
+//!
+//! Owns one OSD's state and decides everything about it; touches no socket, store, clock or thread: inputs are the
+//! `handle_*` calls of [`Osd`], outputs its [`Command`]s. `rt` drives it in production, `sim` in virtual time.
+//!
+//! Named invariants: *acknowledged means everywhere* (a write is answered when every member of the acting set has it
+//! durably); *once* (a request that was executed is never executed again while the log remembers it); *no stale
+//! primary* (a PG serves only after it knows that it has everything that may have been acknowledged).
+//!
+//! Read next: `osd` (the front), `pg::peering`, `pg::client_io`, `ops`.
 #![forbid(unsafe_code)]
+
+pub mod boot;
+pub mod caps;
+pub mod commands;
+pub mod config;
+pub mod core;
+pub mod limits;
+pub mod map_follower;
+pub mod ops;
+pub mod osd;
+pub mod peers;
+pub mod pg;
+pub mod placement;
+pub mod replication;
+pub mod reply;
+pub mod scheduler;
+pub mod session;
+pub mod stats;
+
+pub use boot::BootImage;
+pub use config::OsdConfig;
+pub use core::{Command, Level};
+pub use osd::Osd;
+
+/// The release whose behaviour is followed.
+pub const VERSION: &str = "16.2.15";
+/// What `version` commands say: the release whose behaviour is followed, and who follows it.
+pub const VERSION_TEXT: &str =
+    concat!("ceph version 16.2.15 (loligo ", env!("CARGO_PKG_VERSION"), ") pacific (stable)");

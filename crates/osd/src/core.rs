@@ -1,0 +1,210 @@
+//! What every part of the engine shares: the map, the way out, and who waits for which completion.
+//!
+//! Owns the numbering of reads and commits. Refuses to know what a completion means: it hands back what was left with
+//! it.
+
+use crate::config::OsdConfig;
+use crate::map_follower::MapBlobs;
+use crate::peers::Peers;
+use crate::pg::{PgCommit, PgRead};
+use crate::placement::Placement;
+use crate::session::Sessions;
+use base::hash::FixedHashMap;
+use base::{Epoch, Instant, OsdId, PgId};
+use maps::OsdMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use store::{CommitId, ReadId, ReadRequest, Transaction};
+use wire::net::{ConnId, Envelope, NetCommand};
+
+/// How bad something is that is worth a line in the log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// Somebody should act.
+    Error,
+    /// Somebody may wonder.
+    Warn,
+    /// A milestone.
+    Info,
+    /// For whoever looks for a fault.
+    Debug,
+}
+
+/// What the engine asks of its driver.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Command {
+    /// Something for the network.
+    Net(NetCommand),
+    /// A question to the store; the answer comes back by `Osd::handle_read`.
+    Read {
+        /// Names it.
+        id: ReadId,
+        /// The question.
+        request: ReadRequest,
+    },
+    /// A transaction for the store; `Osd::handle_committed` says that it is durable.
+    Commit {
+        /// Names it.
+        id: CommitId,
+        /// The changes.
+        transaction: Transaction,
+    },
+    /// A line for the log.
+    Log {
+        /// How bad it is.
+        level: Level,
+        /// The line.
+        text: String,
+    },
+    /// The end: nothing more will come.
+    Stopped,
+}
+
+/// Whose a read is.
+#[derive(Debug)]
+pub struct ReadFor {
+    /// The placement group.
+    pub pg: PgId,
+    /// What it is for.
+    pub what: PgRead,
+}
+
+/// Whose a commit is.
+#[derive(Debug)]
+pub enum CommitFor {
+    /// A placement group's.
+    Pg(PgId, PgCommit),
+    /// The OSD's own record of maps.
+    Maps,
+}
+
+/// The shared part.
+#[derive(Debug)]
+pub struct Core {
+    /// The time of the input being handled.
+    pub now: Instant,
+    /// The parameters.
+    pub config: OsdConfig,
+    /// The current map; of epoch 0 before the first.
+    pub map: Arc<OsdMap>,
+    /// The newest maps, as they travel.
+    pub blobs: MapBlobs,
+    /// The map in which this store was new.
+    pub born: Epoch,
+    /// Where every PG is and was.
+    pub placement: Placement,
+    /// Sessions of clients.
+    pub sessions: Sessions,
+    /// Sessions to other OSDs.
+    pub peers: Peers,
+    /// Statistics worth reporting have changed.
+    pub stats_changed: bool,
+    /// The up_thru that some PG waits for.
+    pub up_thru_wanted: Epoch,
+    out: VecDeque<Command>,
+    reads: FixedHashMap<u64, ReadFor>,
+    commits: FixedHashMap<u64, CommitFor>,
+    next_id: u64,
+}
+
+impl Core {
+    /// A core that has not seen anything yet.
+    pub fn new(now: Instant, config: OsdConfig, map: Arc<OsdMap>, placement: Placement, born: Epoch) -> Core {
+        Core {
+            now,
+            config,
+            map,
+            blobs: MapBlobs::default(),
+            born,
+            placement,
+            sessions: Sessions::default(),
+            peers: Peers::default(),
+            stats_changed: true,
+            up_thru_wanted: Epoch(0),
+            out: VecDeque::new(),
+            reads: FixedHashMap::default(),
+            commits: FixedHashMap::default(),
+            next_id: 1,
+        }
+    }
+
+    /// This OSD's number.
+    pub fn me(&self) -> OsdId {
+        self.config.id
+    }
+
+    /// The current epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.map.epoch
+    }
+
+    /// Queues a command.
+    pub fn push(&mut self, command: Command) {
+        self.out.push_back(command);
+    }
+
+    /// Queues something for the network.
+    pub fn net(&mut self, command: NetCommand) {
+        self.out.push_back(Command::Net(command));
+    }
+
+    /// Sends on a session.
+    pub fn send(&mut self, conn: ConnId, envelope: Envelope) {
+        self.net(NetCommand::Send { conn, envelope });
+    }
+
+    /// Sends to another OSD, on a session that is opened if need be. An OSD that the map shows as down gets nothing:
+    /// its interval is over or about to be.
+    pub fn send_osd(&mut self, osd: OsdId, envelope: Envelope) {
+        if let Some(conn) = self.peers.session(osd, &self.map, &mut self.out) {
+            self.send(conn, envelope);
+        }
+    }
+
+    /// Runs `change` on the peers with the way out.
+    pub fn with_peers<T>(
+        &mut self,
+        change: impl FnOnce(&mut Peers, &OsdMap, Instant, &mut VecDeque<Command>) -> T,
+    ) -> T {
+        change(&mut self.peers, &self.map, self.now, &mut self.out)
+    }
+
+    /// Writes a line.
+    pub fn log(&mut self, level: Level, text: impl Into<String>) {
+        self.push(Command::Log { level, text: text.into() });
+    }
+
+    /// Asks the store.
+    pub fn read(&mut self, pg: PgId, what: PgRead, request: ReadRequest) {
+        self.next_id += 1;
+        self.reads.insert(self.next_id, ReadFor { pg, what });
+        self.push(Command::Read { id: ReadId(self.next_id), request });
+    }
+
+    /// Commits to the store.
+    pub fn commit(&mut self, whose: CommitFor, transaction: Transaction) {
+        self.next_id += 1;
+        self.commits.insert(self.next_id, whose);
+        self.push(Command::Commit { id: CommitId(self.next_id), transaction });
+    }
+
+    /// What was left with a read.
+    pub fn take_read(&mut self, id: ReadId) -> Option<ReadFor> {
+        self.reads.remove(&id.0)
+    }
+
+    /// What was left with a commit.
+    pub fn take_commit(&mut self, id: CommitId) -> Option<CommitFor> {
+        self.commits.remove(&id.0)
+    }
+
+    /// The next command.
+    pub fn poll(&mut self) -> Option<Command> {
+        self.out.pop_front()
+    }
+
+    /// Whether the store still owes completions.
+    pub fn is_idle(&self) -> bool {
+        self.reads.is_empty() && self.commits.is_empty()
+    }
+}

@@ -1,0 +1,78 @@
+//! The bounds of everything that grows: each named, with the reason for its number.
+//!
+//! Where Ceph has an option of the same meaning its name and default are given (v16.2 `src/common/options.cc`).
+
+use base::Duration;
+
+/// The longest object name and locator key, in bytes (`osd_max_object_name_len`).
+pub const OBJECT_NAME_BYTES_MAX: usize = 2048;
+/// The longest namespace, in bytes (`osd_max_object_namespace_len`).
+pub const NAMESPACE_BYTES_MAX: usize = 256;
+/// The largest object, in bytes (`osd_max_object_size`).
+pub const OBJECT_BYTES_MAX: u64 = 128 << 20;
+/// The longest attribute name, in bytes (`osd_max_attr_name_len`).
+pub const ATTR_NAME_BYTES_MAX: usize = 100;
+/// The largest attribute value, in bytes: `osd_max_attr_size` is unlimited, a store's records should not be.
+pub const ATTR_VALUE_BYTES_MAX: usize = 64 << 10;
+/// The most entries one omap read returns (`osd_max_omap_entries_per_request`).
+pub const OMAP_ENTRIES_MAX: u64 = 1024;
+/// About the most bytes one omap read returns; Ceph's 1 GiB would stall everybody else.
+pub const OMAP_BYTES_MAX: u64 = 16 << 20;
+/// The most names one listing returns (`osd_max_pgls`).
+pub const LIST_NAMES_MAX: u64 = 1024;
+/// The most operations in one request; an op's outcome takes tens of bytes, and no client builds more.
+pub const OPS_PER_REQUEST_MAX: usize = 1024;
+/// The most bytes each op of a write may return with RETURNVEC (`osd_max_write_op_reply_len`).
+pub const WRITE_REPLY_BYTES_MAX: usize = 64;
+
+/// Log entries to keep in an idle PG (`osd_min_pg_log_entries`): how far back a resent request is recognised.
+pub const LOG_ENTRIES_MIN: usize = 250;
+/// Log entries at which trimming begins (`osd_max_pg_log_entries` trades memory for recovery; ours is smaller).
+pub const LOG_ENTRIES_MAX: usize = 2000;
+/// How many entries one trim removes at the least, so that its cost is shared by as many writes.
+pub const LOG_TRIM_ENTRIES_MIN: usize = 64;
+/// The most writes of a PG on their way to replicas at once. Below `LOG_ENTRIES_MIN`, so that an untrimmed log always
+/// reaches back to what every member has.
+pub const WRITES_IN_FLIGHT_MAX: usize = 200;
+
+/// The most client requests in the OSD at once (`osd_client_message_cap`).
+pub const CLIENT_REQUESTS_MAX: usize = 4096;
+/// The most bytes of client requests in the OSD at once (`osd_client_message_size_cap`).
+pub const CLIENT_REQUEST_BYTES_MAX: usize = 256 << 20;
+/// Requests that may wait for an inactive PG before clients are asked to hold theirs.
+pub const PG_WAITING_MAX: usize = 512;
+/// Requests of newer maps that may wait at once; more are dropped and sent again by their clients.
+pub const MAP_WAITING_MAX: usize = 4096;
+/// Idle objects whose state a PG remembers; an entry is about 200 bytes.
+pub const OBJECT_STATES_KEPT_MAX: usize = 512;
+/// Client sessions at once.
+pub const SESSIONS_MAX: usize = 16_384;
+
+/// Past intervals remembered for a PG; beyond, the oldest is forgotten and the PG needs a member that was active since.
+pub const PAST_INTERVALS_MAX: usize = 128;
+/// Blobs of recent incremental maps kept, for clients and OSDs that are behind.
+pub const INCREMENTALS_KEPT_MAX: usize = 256;
+/// The most maps in one message (`osd_map_message_max`).
+pub const MAPS_PER_MESSAGE_MAX: usize = 40;
+
+/// Objects that a PG copies from a peer at once (the sense of `osd_recovery_max_active`).
+pub const PULLS_IN_FLIGHT_MAX: usize = 8;
+/// The most data bytes of one piece of a copied object (`osd_recovery_max_chunk`).
+pub const PUSH_BYTES_MAX: u64 = 8 << 20;
+/// The most map entries of one piece of a copied object (`osd_recovery_max_omap_entries_per_chunk`).
+pub const PUSH_OMAP_ENTRIES_MAX: u64 = 8096;
+/// Names in one piece of a PG's listing between OSDs.
+pub const SCAN_NAMES_MAX: usize = 1024;
+
+/// How often to say that we live (`osd_beacon_report_interval` is 300 s).
+pub const BEACON_INTERVAL: Duration = Duration::from_secs(60);
+/// How often to report statistics (`mgr_stats_period`).
+pub const STATS_INTERVAL: Duration = Duration::from_secs(5);
+/// The least time between two reports, when something has changed.
+pub const STATS_INTERVAL_MIN: Duration = Duration::from_millis(250);
+/// How long to wait before asking the monitor again: to be marked up, for an up_thru, for missing maps.
+pub const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// How long a stopping OSD waits to be marked down.
+pub const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
+/// How often a connection to a lost peer is tried while the map says it is up.
+pub const PEER_PROBE_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,0 +1,280 @@
+//! Ops on an object's data and existence.
+
+use super::{Execution, NOTHING, Step, fail};
+use crate::limits::OBJECT_BYTES_MAX;
+use base::Errno;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::{Extent, ObjectWant, Op};
+use wire::Encode;
+use wire::osd::payload::{SparseRead, StatReply};
+use wire::osd::{OpCode, OpFlags, OpParams, OsdOpItem};
+
+/// The most that one op reads: the largest object. What is longer is cut off by the object's end in any case.
+const READ_BYTES_MAX: u64 = OBJECT_BYTES_MAX;
+
+/// Adds what a reading op needs.
+pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
+    let (offset, length) = item.range();
+    let whole_if_zero = if length == 0 { READ_BYTES_MAX } else { length.min(READ_BYTES_MAX) };
+    match item.op {
+        OpCode::SPARSE_READ => {
+            let extent = Extent { offset, len: length.min(READ_BYTES_MAX) };
+            want.data.push(extent);
+            want.allocated.push(extent);
+        }
+        OpCode::MAPEXT => want.allocated.push(Extent { offset, len: length.min(READ_BYTES_MAX) }),
+        OpCode::CMPEXT => want.data.push(Extent { offset, len: item.payload.len() as u64 }),
+        _ => want.data.push(Extent { offset, len: whole_if_zero }),
+    }
+}
+
+fn take_data(x: &mut Execution) -> Bytes {
+    x.taken.data += 1;
+    x.view.data.get_mut(x.taken.data - 1).map(core::mem::take).unwrap_or_default()
+}
+
+fn take_allocated(x: &mut Execution) -> Vec<Extent> {
+    x.taken.allocated += 1;
+    x.view.allocated.get_mut(x.taken.allocated - 1).map(core::mem::take).unwrap_or_default()
+}
+
+/// Where a read has to end: at the object's end, or where a truncation that the writer of the object has not seen
+/// yet will end it (CephFS).
+fn readable_size(x: &Execution, item: &OsdOpItem) -> u64 {
+    let OpParams::Extent { offset, length, truncate_size, truncate_seq } = item.params() else { return x.state.size };
+    let (truncate_size, truncate_seq) = sane_truncation(truncate_size, truncate_seq);
+    let beyond = length == 0 || offset.saturating_add(length) > truncate_size;
+    if x.state.info.truncate_seq < truncate_seq && beyond && x.state.size > truncate_size {
+        truncate_size
+    } else {
+        x.state.size
+    }
+}
+
+/// "Never truncated" is written as sequence 1 and size -1 by old clients.
+fn sane_truncation(size: u64, seq: u32) -> (u64, u32) {
+    if seq == 1 && size == u64::MAX { (0, 0) } else { (size, seq) }
+}
+
+pub(super) fn read(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let mut data = take_data(x);
+    let readable = readable_size(x, item).saturating_sub(item.range().0);
+    data.truncate(usize::try_from(readable).unwrap_or(usize::MAX));
+    x.result = 0;
+    Ok(data)
+}
+
+pub(super) fn sparse_read(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let (data, allocated) = (take_data(x), take_allocated(x));
+    let (start, end) = (item.range().0, readable_size(x, item));
+    let mut extents = BTreeMap::new();
+    let mut out = Vec::new();
+    for e in allocated {
+        let len = e.len.min(end.saturating_sub(e.offset));
+        let from = (e.offset - start) as usize;
+        if let Some(part) = data.get(from..from + len as usize).filter(|part| !part.is_empty()) {
+            extents.insert(e.offset, len);
+            out.extend_from_slice(part);
+        }
+    }
+    x.result = 0;
+    Ok(SparseRead { extents, data: out.into() }.to_bytes())
+}
+
+pub(super) fn map_extents(x: &mut Execution) -> Step {
+    let extents: BTreeMap<u64, u64> = take_allocated(x).into_iter().map(|e| (e.offset, e.len)).collect();
+    Ok(extents.to_bytes())
+}
+
+/// The greatest errno: a comparison that fails at byte N answers minus this minus N.
+const ERRNO_MAX: i32 = 4095;
+
+pub(super) fn compare_extent(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let data = take_data(x);
+    let held = data.iter().copied().chain(core::iter::repeat(0));
+    match item.payload.iter().zip(held).position(|(given, held)| *given != held) {
+        Some(at) => Err(-ERRNO_MAX - i32::try_from(at).unwrap_or(i32::MAX - ERRNO_MAX)),
+        None => {
+            x.result = 0;
+            NOTHING
+        }
+    }
+}
+
+pub(super) fn stat(x: &mut Execution) -> Step {
+    x.require_exists()?;
+    Ok(StatReply { size: x.state.size, mtime: x.state.info.mtime }.to_bytes())
+}
+
+/// EFBIG where a range reaches beyond the largest object (`check_offset_and_length`).
+fn check_range(offset: u64, length: u64) -> Result<(), i32> {
+    let fits = offset < OBJECT_BYTES_MAX && length <= OBJECT_BYTES_MAX && offset + length <= OBJECT_BYTES_MAX;
+    if fits { Ok(()) } else { Err(Errno::EFBIG.code()) }
+}
+
+pub(super) fn write(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let OpParams::Extent { offset, length, truncate_size, truncate_seq } = item.params() else {
+        return fail(Errno::EINVAL);
+    };
+    let (truncate_size, truncate_seq) = sane_truncation(truncate_size, truncate_seq);
+    if length != item.payload.len() as u64 {
+        return fail(Errno::EINVAL);
+    }
+    write_at(x, offset, item.payload.clone(), truncate_size, truncate_seq)
+}
+
+fn write_at(x: &mut Execution, offset: u64, mut data: Bytes, truncate_size: u64, truncate_seq: u32) -> Step {
+    let seen = x.state.info.truncate_seq;
+    if seen != 0 && seen > truncate_seq && offset.saturating_add(data.len() as u64) > x.state.size {
+        // The write was sent before a truncation that has already come: what lies beyond is cut off.
+        data.truncate(x.state.size.saturating_sub(offset) as usize);
+    }
+    if truncate_seq > seen {
+        // The write was sent after a truncation that is still on its way.
+        if x.state.exists && truncate_size <= OBJECT_BYTES_MAX {
+            set_size(x, truncate_size);
+        }
+        x.state.info.truncate_seq = truncate_seq;
+        x.state.info.truncate_size = truncate_size;
+    }
+    check_range(offset, data.len() as u64)?;
+    let info = x.state.info;
+    x.ensure_exists();
+    (x.state.info.truncate_seq, x.state.info.truncate_size) = (info.truncate_seq, info.truncate_size);
+    let end = offset + data.len() as u64;
+    if data.is_empty() {
+        if offset > x.state.size {
+            set_size(x, offset);
+        } else {
+            x.changes.push(Op::Touch);
+        }
+    } else {
+        x.changes.push(Op::Write(offset, data));
+        x.state.size = x.state.size.max(end);
+    }
+    x.result = 0;
+    NOTHING
+}
+
+fn set_size(x: &mut Execution, size: u64) {
+    x.changes.push(Op::Truncate(size));
+    x.state.size = size;
+}
+
+pub(super) fn append(x: &mut Execution, item: &OsdOpItem) -> Step {
+    if item.range().1 != item.payload.len() as u64 {
+        return fail(Errno::EINVAL);
+    }
+    let seq = x.state.info.truncate_seq;
+    write_at(x, x.state.size, item.payload.clone(), x.state.info.truncate_size, seq)
+}
+
+pub(super) fn write_full(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let length = item.payload.len() as u64;
+    if item.range().1 != length {
+        return fail(Errno::EINVAL);
+    }
+    check_range(0, length)?;
+    x.ensure_exists();
+    if length < x.state.size {
+        x.changes.push(Op::Truncate(length));
+    }
+    if length > 0 {
+        x.changes.push(Op::Write(0, item.payload.clone()));
+    } else {
+        x.changes.push(Op::Touch);
+    }
+    x.state.size = length;
+    x.result = 0;
+    NOTHING
+}
+
+pub(super) fn write_same(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let OpParams::WriteSame { offset, length, data_length } = item.params() else { return fail(Errno::EINVAL) };
+    x.result = 0;
+    if length == 0 {
+        return NOTHING;
+    }
+    if data_length == 0 || data_length != item.payload.len() as u64 || length % data_length != 0 {
+        return fail(Errno::EINVAL);
+    }
+    check_range(offset, length)?;
+    let data = item.payload.repeat((length / data_length) as usize);
+    write_at(x, offset, data.into(), x.state.info.truncate_size, x.state.info.truncate_seq)
+}
+
+pub(super) fn zero(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let (offset, length) = item.range();
+    if length == 0 {
+        return fail(Errno::EINVAL);
+    }
+    let inside = offset < OBJECT_BYTES_MAX && length <= OBJECT_BYTES_MAX;
+    if x.state.exists && inside && offset + length >= x.state.size {
+        // Zeros at the end are cut off, zeros beyond it are nothing.
+        if offset < x.state.size {
+            set_size(x, offset);
+            x.result = 0;
+        }
+        return NOTHING;
+    }
+    check_range(offset, length)?;
+    if x.state.exists {
+        x.changes.push(Op::Zero(offset, length));
+    }
+    x.result = 0;
+    NOTHING
+}
+
+pub(super) fn truncate(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let OpParams::Extent { mut offset, length, truncate_size, truncate_seq } = item.params() else {
+        return fail(Errno::EINVAL);
+    };
+    let (truncate_size, truncate_seq) = sane_truncation(truncate_size, truncate_seq);
+    if item.op == OpCode::TRIMTRUNC {
+        offset = truncate_size;
+    }
+    x.result = 0;
+    if !x.state.exists {
+        return NOTHING;
+    }
+    check_range(offset, length)?;
+    if truncate_seq != 0 {
+        if offset != truncate_size {
+            return fail(Errno::EINVAL);
+        }
+        if truncate_seq <= x.state.info.truncate_seq {
+            return NOTHING;
+        }
+        x.state.info.truncate_seq = truncate_seq;
+        x.state.info.truncate_size = truncate_size;
+    }
+    set_size(x, offset);
+    NOTHING
+}
+
+pub(super) fn create(x: &mut Execution, item: &OsdOpItem) -> Step {
+    if x.state.exists && item.flags.has(OpFlags::EXCL) {
+        return fail(Errno::EEXIST);
+    }
+    x.ensure_exists();
+    x.changes.push(Op::Touch);
+    x.result = 0;
+    NOTHING
+}
+
+pub(super) fn delete(x: &mut Execution) -> Step {
+    x.require_exists()?;
+    x.state = Default::default();
+    x.changes.push(Op::Remove);
+    x.result = 0;
+    NOTHING
+}
+
+/// An allocation hint creates the object, as it does in Ceph; nothing here allocates by it.
+pub(super) fn hint(x: &mut Execution) -> Step {
+    x.ensure_exists();
+    x.changes.push(Op::Touch);
+    x.result = 0;
+    NOTHING
+}

@@ -1,0 +1,139 @@
+//! Ops on an object's map.
+
+use super::{Execution, NOTHING, Step, fail};
+use crate::limits::{OMAP_BYTES_MAX, OMAP_ENTRIES_MAX};
+use base::Errno;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use store::read::OmapPart;
+use store::{ObjectWant, OmapWant, Op};
+use wire::osd::op::CmpOp;
+use wire::osd::payload::{KeySet, KeyValues, OmapAssertions, OmapKeyRange, OmapPage, OmapRange};
+use wire::osd::{OpCode, OsdOpItem};
+use wire::{Decode, Decoder, Encode, Malformed};
+
+/// Adds what a reading op needs; nothing for a payload that does not follow its format.
+pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
+    match item.op {
+        OpCode::OMAPGETHEADER => want.omap_header = true,
+        OpCode::OMAPGETKEYS | OpCode::OMAPGETVALS => {
+            if let Ok(range) = range(item) {
+                want.omap.push(OmapWant::Range {
+                    after: range.start_after,
+                    prefix: range.prefix,
+                    entries: range.max.min(OMAP_ENTRIES_MAX),
+                    bytes: OMAP_BYTES_MAX,
+                    values: item.op == OpCode::OMAPGETVALS,
+                });
+            }
+        }
+        OpCode::OMAPGETVALSBYKEYS => {
+            if let Ok(keys) = read::<KeySet>(&item.payload) {
+                want.omap.push(OmapWant::Keys(keys.into_iter().collect()));
+            }
+        }
+        _ => {
+            if let Ok(assertions) = read::<OmapAssertions>(&item.payload) {
+                want.omap.push(OmapWant::Keys(assertions.into_keys().collect()));
+            }
+        }
+    }
+}
+
+fn range(item: &OsdOpItem) -> Result<OmapRange, Malformed> {
+    if item.op == OpCode::OMAPGETVALS { OmapRange::values(&item.payload) } else { OmapRange::keys(&item.payload) }
+}
+
+/// Reads the head of a payload. Ceph's OSDs ignore what follows, so do we.
+fn read<T: Decode>(payload: &Bytes) -> Result<T, Malformed> {
+    Decoder::shared(payload).get()
+}
+
+fn parsed<T>(payload: Result<T, Malformed>) -> Result<T, i32> {
+    payload.map_err(|_| Errno::EINVAL.code())
+}
+
+fn take_part(x: &mut Execution) -> OmapPart {
+    x.taken.omap += 1;
+    x.view.omap.get_mut(x.taken.omap - 1).map(core::mem::take).unwrap_or_default()
+}
+
+pub(super) fn get_page(x: &mut Execution, item: &OsdOpItem) -> Step {
+    parsed(range(item))?;
+    let part = take_part(x);
+    Ok(if item.op == OpCode::OMAPGETVALS {
+        OmapPage { found: part.entries.into_iter().collect::<KeyValues>(), truncated: part.more }.to_bytes()
+    } else {
+        let found: BTreeSet<Bytes> = part.entries.into_iter().map(|(key, _)| key).collect();
+        OmapPage { found, truncated: part.more }.to_bytes()
+    })
+}
+
+pub(super) fn get_header(x: &mut Execution) -> Step {
+    Ok(x.view.omap_header.clone())
+}
+
+pub(super) fn get_by_keys(x: &mut Execution, item: &OsdOpItem) -> Step {
+    parsed(read::<KeySet>(&item.payload))?;
+    let found: KeyValues = take_part(x).entries.into_iter().collect();
+    Ok(found.to_bytes())
+}
+
+pub(super) fn compare(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let assertions = parsed(read::<OmapAssertions>(&item.payload));
+    let found: BTreeMap<Bytes, Bytes> =
+        if assertions.is_ok() { take_part(x).entries.into_iter().collect() } else { BTreeMap::new() };
+    x.require_exists()?;
+    for (key, (given, op)) in assertions? {
+        // A missing key compares as an empty value. Here it is the stored value that stands on the left.
+        let stored = found.get(&key).cloned().unwrap_or_default();
+        let holds = match u8::try_from(op).ok().and_then(CmpOp::from_wire) {
+            Some(CmpOp::Eq) => stored == given,
+            Some(CmpOp::Lt) => stored < given,
+            Some(CmpOp::Gt) => stored > given,
+            _ => return fail(Errno::EINVAL),
+        };
+        if !holds {
+            return fail(Errno::ECANCELED);
+        }
+    }
+    NOTHING
+}
+
+pub(super) fn set(x: &mut Execution, item: &OsdOpItem) -> Step {
+    let entries: KeyValues = parsed(read(&item.payload))?;
+    x.ensure_exists();
+    x.changes.push(Op::OmapSet(entries.into_iter().collect()));
+    x.result = 0;
+    NOTHING
+}
+
+pub(super) fn set_header(x: &mut Execution, item: &OsdOpItem) -> Step {
+    x.ensure_exists();
+    x.changes.push(Op::OmapHeader(item.payload.clone()));
+    x.result = 0;
+    NOTHING
+}
+
+pub(super) fn remove_keys(x: &mut Execution, item: &OsdOpItem) -> Step {
+    x.require_exists()?;
+    let keys: KeySet = parsed(read(&item.payload))?;
+    x.changes.push(Op::OmapRemove(keys.into_iter().collect()));
+    x.result = 0;
+    NOTHING
+}
+
+pub(super) fn remove_range(x: &mut Execution, item: &OsdOpItem) -> Step {
+    x.require_exists()?;
+    let (first, end): OmapKeyRange = parsed(read(&item.payload))?;
+    x.changes.push(Op::OmapRemoveRange(first, end));
+    x.result = 0;
+    NOTHING
+}
+
+pub(super) fn clear(x: &mut Execution) -> Step {
+    x.require_exists()?;
+    x.changes.push(Op::OmapClear);
+    x.result = 0;
+    NOTHING
+}

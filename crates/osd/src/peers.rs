@@ -1,0 +1,147 @@
+//! Sessions to other OSDs: a lossless one for work, and a lossy one beside it that shows when the peer dies.
+//!
+//! Owns their opening, by the map's cluster addresses, and closing, when the map says that a peer is down or has
+//! another address. A lossless session hides broken streams, by design; the lossy one is there to break: when it does
+//! it is tried again at once, and if nobody listens any more the peer's process is gone and the monitor hears of it.
+//!
+//! Invariant: at most one session of each kind per peer, to its address in the newest map.
+
+use crate::core::Command;
+use crate::limits::{ASK_AGAIN, PEER_PROBE_INTERVAL};
+use base::{Instant, OsdId};
+use maps::OsdMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wire::net::{CloseReason, ConnId, NetCommand, Policy};
+use wire::types::{AddrVec, EntityType};
+
+#[derive(Debug)]
+struct PeerSession {
+    addrs: AddrVec,
+    work: ConnId,
+    probe: Option<ConnId>,
+    probe_at: Instant,
+    refused: bool,
+    reported_at: Instant,
+}
+
+/// All peers.
+#[derive(Debug, Default)]
+pub struct Peers {
+    sessions: BTreeMap<OsdId, PeerSession>,
+    by_conn: BTreeMap<ConnId, OsdId>,
+    watched: BTreeSet<OsdId>,
+    next_conn: u64,
+}
+
+/// Session numbers of peers begin here; the monitor client's lie below.
+pub const FIRST_CONN: u64 = 1 << 32;
+
+impl Peers {
+    /// The work session to `osd`; none if the map shows it as down.
+    pub fn session(&mut self, osd: OsdId, map: &OsdMap, out: &mut VecDeque<Command>) -> Option<ConnId> {
+        if let Some(session) = self.sessions.get(&osd) {
+            return Some(session.work);
+        }
+        if !map.is_up(osd) {
+            return None;
+        }
+        let addrs = map.addrs(osd)?.cluster.clone();
+        let work = self.open(osd, &addrs, Policy::Lossless, out);
+        let (probe_at, reported_at) = (Instant::ZERO, Instant::ZERO);
+        self.sessions.insert(osd, PeerSession { addrs, work, probe: None, probe_at, refused: false, reported_at });
+        Some(work)
+    }
+
+    fn open(&mut self, osd: OsdId, to: &AddrVec, policy: Policy, out: &mut VecDeque<Command>) -> ConnId {
+        self.next_conn += 1;
+        let conn = ConnId(FIRST_CONN + self.next_conn);
+        self.by_conn.insert(conn, osd);
+        let open = NetCommand::Open { conn, to: to.clone(), kind: EntityType::OSD, policy };
+        out.push_back(Command::Net(open));
+        conn
+    }
+
+    /// Follows a new map: closes sessions to peers that are down or elsewhere.
+    pub fn follow(&mut self, map: &OsdMap, out: &mut VecDeque<Command>) {
+        let stale = |(osd, s): (&OsdId, &PeerSession)| {
+            let there = map.is_up(*osd) && map.addrs(*osd).is_some_and(|a| a.cluster == s.addrs);
+            (!there).then_some(*osd)
+        };
+        let gone: Vec<OsdId> = self.sessions.iter().filter_map(stale).collect();
+        for osd in gone {
+            let session = self.sessions.remove(&osd).expect("it was just listed");
+            for conn in [Some(session.work), session.probe].into_iter().flatten() {
+                self.by_conn.remove(&conn);
+                out.push_back(Command::Net(NetCommand::Close { conn }));
+            }
+        }
+    }
+
+    /// Says whose death matters: the other members of this OSD's PGs.
+    pub fn watch(&mut self, osds: BTreeSet<OsdId>) {
+        self.watched = osds;
+    }
+
+    /// Whether `conn` is one of ours; if so, whose.
+    pub fn owner(&self, conn: ConnId) -> Option<OsdId> {
+        self.by_conn.get(&conn).copied()
+    }
+
+    /// A session has ended. Gives the peer if nobody listens there any more.
+    pub fn closed(&mut self, conn: ConnId, why: CloseReason, now: Instant) -> Option<OsdId> {
+        let osd = self.by_conn.remove(&conn)?;
+        let session = self.sessions.get_mut(&osd)?;
+        if session.work == conn {
+            // The transport gave a lossless session up: the next message opens another.
+            let session = self.sessions.remove(&osd)?;
+            if let Some(probe) = session.probe {
+                self.by_conn.remove(&probe);
+            }
+        } else if session.probe == Some(conn) {
+            session.probe = None;
+            // At once after the break of a session that stood, at leisure after a refusal.
+            session.probe_at =
+                if why == CloseReason::Fault && !session.refused { now } else { now + PEER_PROBE_INTERVAL };
+            session.refused = why == CloseReason::Refused;
+        }
+        (why == CloseReason::Refused).then_some(osd)
+    }
+
+    /// A probe stands: the peer lives.
+    pub fn opened(&mut self, conn: ConnId) {
+        if let Some(session) = self.by_conn.get(&conn).and_then(|osd| self.sessions.get_mut(osd)) {
+            session.refused = false;
+        }
+    }
+
+    /// Opens the probes that are due.
+    pub fn tick(&mut self, map: &OsdMap, now: Instant, out: &mut VecDeque<Command>) {
+        for osd in self.watched.clone() {
+            if self.session(osd, map, out).is_none() {
+                continue;
+            }
+            let session = &self.sessions[&osd];
+            if session.probe.is_none() && session.probe_at <= now {
+                let addrs = session.addrs.clone();
+                let probe = self.open(osd, &addrs, Policy::Lossy, out);
+                self.sessions.get_mut(&osd).expect("it was just there").probe = Some(probe);
+            }
+        }
+    }
+
+    /// When the next probe is due.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        let due = |osd: &OsdId| self.sessions.get(osd).filter(|s| s.probe.is_none()).map(|s| s.probe_at);
+        self.watched.iter().filter_map(due).min()
+    }
+
+    /// Whether to tell the monitor (again) that `osd` is gone; remembers that it was told.
+    pub fn should_report(&mut self, osd: OsdId, now: Instant) -> Option<AddrVec> {
+        let session = self.sessions.get_mut(&osd)?;
+        if session.reported_at != Instant::ZERO && now < session.reported_at + ASK_AGAIN {
+            return None;
+        }
+        session.reported_at = now;
+        Some(session.addrs.clone())
+    }
+}

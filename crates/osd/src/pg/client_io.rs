@@ -1,0 +1,380 @@
+//! Clients' requests on an active primary: from arrival to answer.
+//!
+//! The way: `handle_request` -> (wait for the PG) -> the object's queue -> (ask the store) -> `ops::execute` -> answer,
+//! or log entry and transaction -> replication -> all members have it -> answer. A request that was executed before is
+//! answered from the log, once all members have it.
+
+use super::log::{LogEntry, log_key};
+use super::order::ObjectQueue;
+use super::{Pg, PgCommit, PgRead, Role};
+use crate::core::{CommitFor, Core, Level};
+use crate::limits::{LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX};
+use crate::ops::state::ObjectState;
+use crate::ops::{OpClass, Outcome, Plan, Request, bare_outcomes, execute};
+use crate::replication::ReplicatedWrite;
+use crate::reply;
+use base::{EVersion, Epoch, Errno};
+use bytes::Bytes;
+use store::{AttrsWant, ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, Transaction};
+use wire::Encode;
+use wire::messages::{OpOutcome, OsdOp};
+use wire::net::ConnId;
+use wire::osd::{OsdReqId, RequestFlags};
+
+/// A client's request on its way.
+#[derive(Debug)]
+pub struct ClientRequest {
+    /// The session it came on.
+    pub conn: ConnId,
+    /// By which the client matches the answer.
+    pub tid: u64,
+    /// Its name for ever.
+    pub reqid: OsdReqId,
+    /// The request itself.
+    pub message: Box<OsdOp>,
+    /// Its object.
+    pub object: ObjectId,
+    /// What it needs.
+    pub plan: Plan,
+    /// What it was counted as on arrival.
+    pub bytes: usize,
+    /// The interval in which it was started; a late answer of the store to an older one starts it again.
+    pub interval: Epoch,
+}
+
+/// A write that not all members have.
+#[derive(Debug)]
+pub struct InFlight {
+    /// Its version.
+    pub version: EVersion,
+    /// The version it gives its object.
+    pub user_version: u64,
+    /// The answer.
+    pub result: i32,
+    /// The answer's parts.
+    pub outcomes: Vec<OpOutcome>,
+    /// The request.
+    pub request: Box<ClientRequest>,
+    /// The same request, sent again meanwhile.
+    pub again: Vec<Box<ClientRequest>>,
+}
+
+impl Pg {
+    /// Takes a request that belongs here.
+    pub fn handle_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
+        if !self.is_active() {
+            if self.waiting.len() >= PG_WAITING_MAX {
+                crate::osd::hold_requests(core, request.conn, self.id);
+                core.sessions.release(request.bytes);
+            } else {
+                self.waiting.push_back(request);
+            }
+            return;
+        }
+        request.interval = self.since;
+        if request.message.object.is_empty() {
+            return self.start_listing(core, request);
+        }
+        let class = request.plan.class;
+        if let Some(queue) = self.objects.get_mut(&request.object) {
+            if !queue.waiting.is_empty() || !queue.admits(class) {
+                queue.waiting.push_back(request);
+                return;
+            }
+        } else {
+            self.forget_idle_objects();
+            self.objects.insert(request.object.clone(), ObjectQueue::default());
+        }
+        self.start_request(core, request);
+    }
+
+    fn forget_idle_objects(&mut self) {
+        if self.objects.len() >= 2 * OBJECT_STATES_KEPT_MAX {
+            self.objects.retain(|_, queue| !queue.is_idle());
+        }
+    }
+
+    /// Starts a request that its object admits.
+    fn start_request(&mut self, core: &mut Core, request: Box<ClientRequest>) {
+        let queue = self.objects.get_mut(&request.object).expect("the caller has made it");
+        match request.plan.class {
+            OpClass::Read => queue.readers += 1,
+            OpClass::Write if queue.state.is_some() => return self.run_write(core, request, None),
+            OpClass::Write | OpClass::ReadModify => queue.exclusive = true,
+        }
+        let want = match request.plan.class {
+            OpClass::Write => {
+                ObjectWant { attrs: AttrsWant::Named(vec![crate::ops::state::INFO_ATTR]), ..ObjectWant::default() }
+            }
+            OpClass::Read | OpClass::ReadModify => request.plan.want.clone(),
+        };
+        let what = ReadWhat::Object(request.object.clone(), want);
+        core.read(self.id, PgRead::Request(request), ReadRequest { collection: self.collection(), what });
+    }
+
+    /// Starts what an object's queue admits now.
+    fn pump(&mut self, core: &mut Core, object: &ObjectId) {
+        while let Some(queue) = self.objects.get_mut(object) {
+            let Some(request) = queue.pop_admitted() else { break };
+            self.start_request(core, request);
+        }
+    }
+
+    /// The store has told what a request asked for.
+    pub fn request_read(&mut self, core: &mut Core, request: Box<ClientRequest>, view: Box<ObjectView>) {
+        if request.interval != self.since || !self.is_active() {
+            // Its interval is over. A primary still owes an answer; others leave that to the next primary.
+            if self.is_primary() {
+                self.handle_request(core, request);
+            } else {
+                core.sessions.release(request.bytes);
+            }
+            return;
+        }
+        let stored = match ObjectState::of(&view) {
+            Ok(state) => state,
+            Err(error) => {
+                core.log(Level::Error, format!("pg {}: {:?}: {error}", self.id, request.object));
+                return self.refuse_read(core, request, Errno::EIO);
+            }
+        };
+        let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
+        match request.plan.class {
+            OpClass::Read => {
+                queue.readers -= 1;
+                queue.state = Some(stored);
+                self.run_read(core, request, stored, view);
+            }
+            OpClass::Write | OpClass::ReadModify => {
+                queue.exclusive = false;
+                queue.state.get_or_insert(stored);
+                let object = request.object.clone();
+                let view = (request.plan.class == OpClass::ReadModify).then_some(view);
+                self.run_write(core, request, view);
+                self.pump(core, &object);
+            }
+        }
+    }
+
+    fn refuse_read(&mut self, core: &mut Core, request: Box<ClientRequest>, errno: Errno) {
+        let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
+        match request.plan.class {
+            OpClass::Read => queue.readers -= 1,
+            OpClass::Write | OpClass::ReadModify => queue.exclusive = false,
+        }
+        let object = request.object.clone();
+        reply::error(core, &request, errno, EVersion::default(), 0);
+        core.sessions.release(request.bytes);
+        self.pump(core, &object);
+    }
+
+    fn run_read(&mut self, core: &mut Core, request: Box<ClientRequest>, state: ObjectState, view: Box<ObjectView>) {
+        let outcome = execute(Request {
+            ops: &request.message.ops,
+            state,
+            view: Some(view),
+            mtime: request.message.mtime,
+            returns_outputs: true,
+        });
+        self.counters.reads += 1;
+        self.counters.read_bytes += outcome.ops.iter().map(|o| o.item.payload.len() as u64).sum::<u64>();
+        if !state.exists {
+            reply::error(core, &request, Errno::ENOENT, self.info.last_update, self.info.last_user_version);
+        } else {
+            reply::read(core, &request, outcome.result, outcome.ops, state.info.user_version);
+        }
+        core.sessions.release(request.bytes);
+        self.pump(core, &request.object);
+    }
+
+    /// Executes a write on an object whose state is known.
+    fn run_write(&mut self, core: &mut Core, request: Box<ClientRequest>, view: Option<Box<ObjectView>>) {
+        let Some(request) = self.answer_from_log(core, request) else { return };
+        let queue = self.objects.get_mut(&request.object).expect("the caller has made it");
+        let before = queue.state.expect("the caller knows it");
+        let outcome = execute(Request {
+            ops: &request.message.ops,
+            state: before,
+            view,
+            mtime: request.message.mtime,
+            returns_outputs: request.message.flags.has(RequestFlags::RETURNVEC),
+        });
+        if outcome.is_change() {
+            return self.submit(core, request, before, outcome);
+        }
+        let (version, user_version) = if outcome.result == Errno::ENOENT.code() {
+            (self.info.last_update, self.info.last_user_version)
+        } else {
+            (EVersion::default(), before.info.user_version)
+        };
+        reply::done(core, &request, outcome.result, outcome.ops, version, user_version);
+        core.sessions.release(request.bytes);
+    }
+
+    /// Answers a request that was executed before; gives it back if it was not.
+    fn answer_from_log(&mut self, core: &mut Core, request: Box<ClientRequest>) -> Option<Box<ClientRequest>> {
+        let Some(entry) = self.log.find(&request.reqid) else { return Some(request) };
+        if let Ok(at) = self.in_flight.binary_search_by_key(&entry.version, |write| write.version) {
+            self.in_flight[at].again.push(request);
+            return None;
+        }
+        let mut outcomes = bare_outcomes(&request.message.ops);
+        for (outcome, (result, out)) in outcomes.iter_mut().zip(&entry.outputs) {
+            outcome.result = *result;
+            outcome.item.payload = out.clone();
+        }
+        reply::done(core, &request, entry.result, outcomes, entry.version, entry.user_version);
+        core.sessions.release(request.bytes);
+        None
+    }
+
+    /// Gives a write its version and sends it on its way.
+    fn submit(&mut self, core: &mut Core, request: Box<ClientRequest>, before: ObjectState, mut outcome: Outcome) {
+        let version = EVersion::new(core.epoch(), self.info.last_update.version + 1);
+        let user_version = if outcome.user_modified {
+            self.info.last_user_version.max(before.info.user_version) + 1
+        } else {
+            before.info.user_version
+        };
+        outcome.seal(version, user_version);
+        self.count_write(before, &outcome);
+        let entry = LogEntry {
+            version,
+            prior: before.info.version,
+            object: request.object.clone(),
+            deletes: !outcome.state.exists,
+            reqid: request.reqid,
+            user_version,
+            result: outcome.result,
+            outputs: remembered(&request, &outcome.ops),
+            totals: self.info.totals,
+        };
+        let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
+        queue.state = Some(outcome.state);
+        queue.writers += 1;
+        let mut transaction = Transaction::new(self.collection());
+        transaction.ops.reserve_exact(outcome.changes.len() + 2);
+        transaction.objects.push(request.object.clone());
+        transaction.ops.extend(outcome.changes.drain(..).map(|op| (0, op)));
+        let entry_bytes = entry.to_bytes();
+        let Role::Active(replication) = &mut self.role else { unreachable!("only an active PG executes") };
+        let trim_to = self.log.trim_point(LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, replication.all_committed());
+        let trim_to = trim_to.unwrap_or_default();
+        replication.submit(core, &ReplicatedWrite { version, entry: &entry_bytes, transaction: &transaction, trim_to });
+        let peering = self.since;
+        self.append_to_log(entry, entry_bytes, trim_to, &mut transaction);
+        core.commit(CommitFor::Pg(self.id, PgCommit::Write(peering, version)), transaction);
+        self.in_flight.push_back(InFlight {
+            version,
+            user_version,
+            result: outcome.result,
+            outcomes: outcome.ops,
+            request,
+            again: Vec::new(),
+        });
+    }
+
+    fn count_write(&mut self, before: ObjectState, outcome: &Outcome) {
+        let after = outcome.state;
+        let totals = &mut self.info.totals;
+        totals.objects = totals.objects + u64::from(after.exists) - u64::from(before.exists);
+        totals.bytes = totals.bytes + after.size - before.size;
+        self.counters.writes += 1;
+        let payload = |op: &Op| if let Op::Write(_, data) = op { data.len() as u64 } else { 0 };
+        self.counters.written_bytes += outcome.changes.iter().map(payload).sum::<u64>();
+    }
+
+    /// Appends an entry to the log, in memory and in the transaction that carries its changes; trims what may go.
+    pub fn append_to_log(&mut self, entry: LogEntry, bytes: Bytes, trim_to: EVersion, t: &mut Transaction) {
+        t.push(&self.log_id, Op::OmapSet(vec![(log_key(entry.version), bytes)]));
+        self.info.last_update = entry.version;
+        self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
+        self.info.totals = entry.totals;
+        self.log.append(entry);
+        if trim_to > self.log.tail() {
+            self.log.trim(trim_to, t);
+            self.info.log_tail = self.log.tail();
+            self.put_info(t);
+        }
+    }
+
+    /// This OSD's own store has a write.
+    pub fn local_commit(&mut self, core: &mut Core, interval: Epoch, version: EVersion) {
+        if interval == self.since {
+            self.member_committed(core, core.me(), version);
+        }
+    }
+
+    /// A member has everything up to `version`: answers what all have now.
+    pub fn member_committed(&mut self, core: &mut Core, from: base::OsdId, version: EVersion) {
+        let Role::Active(replication) = &mut self.role else { return };
+        let Some(all) = replication.committed(from, version) else { return };
+        while self.in_flight.front().is_some_and(|write| write.version <= all) {
+            let write = self.in_flight.pop_front().expect("there is a front");
+            self.finish_write(core, write);
+        }
+    }
+
+    fn finish_write(&mut self, core: &mut Core, write: InFlight) {
+        let object = write.request.object.clone();
+        for again in write.again {
+            let outcomes = write.outcomes.clone();
+            reply::done(core, &again, write.result, outcomes, write.version, write.user_version);
+            core.sessions.release(again.bytes);
+        }
+        reply::done(core, &write.request, write.result, write.outcomes, write.version, write.user_version);
+        core.sessions.release(write.request.bytes);
+        core.stats_changed = true;
+        if let Some(queue) = self.objects.get_mut(&object) {
+            queue.writers -= 1;
+            if queue.writers == 0 && !queue.waiting.is_empty() {
+                self.pump(core, &object);
+            }
+        }
+    }
+
+    /// Takes back every request that is not answered, in order, to be started again when the PG is active.
+    pub fn requeue_requests(&mut self, core: &mut Core) {
+        let mut all = Vec::new();
+        for write in self.in_flight.drain(..) {
+            all.push(write.request);
+            all.extend(write.again);
+        }
+        let mut queued: Vec<_> = self.objects.drain().flat_map(|(_, queue)| queue.waiting).collect();
+        // Requests of one session keep their order; the map of objects has none.
+        queued.sort_by_key(|request| (request.conn, request.tid));
+        all.extend(queued);
+        all.extend(self.waiting.drain(..));
+        let gone = |request: &ClientRequest, core: &Core| core.sessions.get(request.conn).is_none();
+        for request in all {
+            if gone(&request, core) {
+                core.sessions.release(request.bytes);
+            } else {
+                self.waiting.push_back(request);
+            }
+        }
+    }
+
+    /// Gives up the requests of a PG that this OSD no longer leads, and tells their clients of the new map.
+    pub fn drop_requests(&mut self, core: &mut Core) {
+        for request in core::mem::take(&mut self.waiting) {
+            core.sessions.release(request.bytes);
+            crate::osd::share_map(core, request.conn, request.message.map_epoch);
+        }
+    }
+
+    /// Starts everything that waited for the PG.
+    pub fn start_waiting(&mut self, core: &mut Core) {
+        for request in core::mem::take(&mut self.waiting) {
+            self.handle_request(core, request);
+        }
+    }
+}
+
+/// What has to be remembered so that a resent request gets the same answer.
+fn remembered(request: &ClientRequest, outcomes: &[OpOutcome]) -> Vec<(i32, Bytes)> {
+    if !request.message.flags.has(RequestFlags::RETURNVEC) {
+        return Vec::new();
+    }
+    outcomes.iter().map(|o| (o.result, Bytes::copy_from_slice(&o.item.payload))).collect()
+}

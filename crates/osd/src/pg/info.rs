@@ -1,0 +1,92 @@
+//! What a PG's holder knows about it, and keeps: the record by which peering decides.
+//!
+//! Owns the record's encoding (ours, version 1). Its counterparts in Ceph are `pg_info_t` and `pg_history_t`.
+
+use base::{EVersion, Epoch};
+use bytes::Bytes;
+use store::ObjectId;
+use wire::{Decode, Decoder, Encode, Encoder, Malformed};
+
+/// The attribute of the PG's record object that holds the `PgInfo`.
+pub const INFO_KEY: Bytes = Bytes::from_static(b"info");
+
+/// The object of a PG's collection that holds its record.
+pub fn info_object() -> ObjectId {
+    ObjectId::record("info")
+}
+
+/// What a PG holds, in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of their data.
+    pub bytes: u64,
+}
+
+impl Encode for Totals {
+    fn encode(&self, e: &mut Encoder) {
+        e.u64(self.objects);
+        e.u64(self.bytes);
+    }
+}
+
+impl Decode for Totals {
+    const MIN_BYTES: usize = 16;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(Totals { objects: d.u64()?, bytes: d.u64()? })
+    }
+}
+
+/// A PG's record.
+///
+/// `last_update`, `last_user_version` and `totals` are those of the newest log entry, where there is one: a write
+/// stores its entry, not the record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PgInfo {
+    /// The newest write.
+    pub last_update: EVersion,
+    /// The write before the oldest log entry.
+    pub log_tail: EVersion,
+    /// The newest user version.
+    pub last_user_version: u64,
+    /// The map in which the PG was last made ready to serve with this holder as a member (`last_epoch_started`).
+    pub last_epoch_started: Epoch,
+    /// The map in which it was last known to be clean.
+    pub last_epoch_clean: Epoch,
+    /// Objects are being copied here: what is here is neither old nor new, and no authority.
+    pub incomplete: bool,
+    /// What it holds.
+    pub totals: Totals,
+}
+
+impl Encode for PgInfo {
+    fn encode(&self, e: &mut Encoder) {
+        e.u8(1);
+        e.put(&self.last_update);
+        e.put(&self.log_tail);
+        e.u64(self.last_user_version);
+        e.put(&self.last_epoch_started);
+        e.put(&self.last_epoch_clean);
+        e.bool(self.incomplete);
+        e.put(&self.totals);
+    }
+}
+
+impl Decode for PgInfo {
+    const MIN_BYTES: usize = 58;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        if d.u8()? != 1 {
+            return Err(Malformed::new("pg info", "has an unknown version"));
+        }
+        Ok(PgInfo {
+            last_update: d.get()?,
+            log_tail: d.get()?,
+            last_user_version: d.u64()?,
+            last_epoch_started: d.get()?,
+            last_epoch_clean: d.get()?,
+            incomplete: d.bool()?,
+            totals: d.get()?,
+        })
+    }
+}

@@ -1,0 +1,280 @@
+//! A PG's log: its newest writes, in order, and by request.
+//!
+//! Owns the entries, their encoding (ours, version 1), the index by which a resent request is recognised, and the
+//! comparison of two logs that says which objects differ. Its counterpart in Ceph is `pg_log_t` (v16.2
+//! `src/osd/PGLog.h`), without rollback and missing sets: what diverges is copied whole.
+//!
+//! Invariants: versions grow strictly; `tail` is the version before the first entry; the index names exactly the
+//! entries held.
+
+use super::info::Totals;
+use base::EVersion;
+use base::hash::FixedHashMap;
+use bytes::Bytes;
+use std::collections::{BTreeSet, VecDeque};
+use store::{ObjectId, Op, Transaction};
+use wire::osd::OsdReqId;
+use wire::{Decode, Decoder, Encode, Encoder, Malformed};
+
+/// One write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogEntry {
+    /// Its place in the PG's history.
+    pub version: EVersion,
+    /// The version its object had before; zero for a new one.
+    pub prior: EVersion,
+    /// The object.
+    pub object: ObjectId,
+    /// Whether the write left no object.
+    pub deletes: bool,
+    /// Whose it is.
+    pub reqid: OsdReqId,
+    /// The user version it gave the object.
+    pub user_version: u64,
+    /// What the client was answered.
+    pub result: i32,
+    /// Results and outputs of its ops, where the client wanted them.
+    pub outputs: Vec<(i32, Bytes)>,
+    /// What the PG holds after it.
+    pub totals: Totals,
+}
+
+impl Encode for LogEntry {
+    fn encode(&self, e: &mut Encoder) {
+        e.u8(1);
+        e.put(&self.version);
+        e.put(&self.prior);
+        e.put(&self.object);
+        e.bool(self.deletes);
+        e.put(&self.reqid);
+        e.u64(self.user_version);
+        e.i32(self.result);
+        e.put(&self.outputs);
+        e.put(&self.totals);
+    }
+}
+
+impl Decode for LogEntry {
+    const MIN_BYTES: usize = 105;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        if d.u8()? != 1 {
+            return Err(Malformed::new("log entry", "has an unknown version"));
+        }
+        Ok(LogEntry {
+            version: d.get()?,
+            prior: d.get()?,
+            object: d.get()?,
+            deletes: d.bool()?,
+            reqid: d.get()?,
+            user_version: d.u64()?,
+            result: d.i32()?,
+            outputs: d.get()?,
+            totals: d.get()?,
+        })
+    }
+}
+
+/// The object of a PG's collection whose map holds the log.
+pub fn log_object() -> ObjectId {
+    ObjectId::record("log")
+}
+
+/// The key of an entry in the log object's map: big-endian, so that keys sort as versions do.
+pub fn log_key(version: EVersion) -> Bytes {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&version.epoch.0.to_be_bytes());
+    key[4..].copy_from_slice(&version.version.to_be_bytes());
+    Bytes::copy_from_slice(&key)
+}
+
+/// A PG's log.
+#[derive(Clone, Debug, Default)]
+pub struct PgLog {
+    tail: EVersion,
+    entries: VecDeque<LogEntry>,
+    by_reqid: FixedHashMap<OsdReqId, EVersion>,
+}
+
+impl PgLog {
+    /// The log with these entries after `tail`; refuses entries out of order.
+    pub fn new(tail: EVersion, entries: Vec<LogEntry>) -> Result<PgLog, Malformed> {
+        let mut log = PgLog { tail, ..PgLog::default() };
+        for entry in entries {
+            if entry.version <= log.head() {
+                return Err(Malformed::new("pg log", "has entries out of order"));
+            }
+            log.append(entry);
+        }
+        Ok(log)
+    }
+
+    /// The newest version.
+    pub fn head(&self) -> EVersion {
+        self.entries.back().map_or(self.tail, |entry| entry.version)
+    }
+
+    /// The version before the oldest entry.
+    pub fn tail(&self) -> EVersion {
+        self.tail
+    }
+
+    /// The entries, oldest first.
+    pub fn entries(&self) -> &VecDeque<LogEntry> {
+        &self.entries
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Appends the newest entry.
+    pub fn append(&mut self, entry: LogEntry) {
+        assert!(entry.version > self.head(), "callers give each write the next version");
+        if entry.reqid != OsdReqId::default() {
+            self.by_reqid.insert(entry.reqid, entry.version);
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// The write that `reqid` led to, if it is remembered.
+    pub fn find(&self, reqid: &OsdReqId) -> Option<&LogEntry> {
+        let version = self.by_reqid.get(reqid)?;
+        self.entries.binary_search_by_key(version, |entry| entry.version).ok().map(|at| &self.entries[at])
+    }
+
+    /// Whether this version is one of the entries, or the one before them.
+    pub fn contains(&self, version: EVersion) -> bool {
+        version == self.tail || self.entries.binary_search_by_key(&version, |entry| entry.version).is_ok()
+    }
+
+    /// The entries after `version`.
+    pub fn after(&self, version: EVersion) -> impl Iterator<Item = &LogEntry> {
+        let start = self.entries.partition_point(|entry| entry.version <= version);
+        self.entries.range(start..)
+    }
+
+    /// Forgets the entries up to `to`, and appends to `transaction` what forgets them on disk.
+    pub fn trim(&mut self, to: EVersion, transaction: &mut Transaction) {
+        let first = self.tail;
+        while self.entries.front().is_some_and(|entry| entry.version <= to) {
+            let entry = self.entries.pop_front().expect("there is a front");
+            if self.by_reqid.get(&entry.reqid) == Some(&entry.version) {
+                self.by_reqid.remove(&entry.reqid);
+            }
+            self.tail = entry.version;
+        }
+        if self.tail != first {
+            let end = EVersion { version: self.tail.version + 1, ..self.tail };
+            transaction.push(&log_object(), Op::OmapRemoveRange(log_key(EVersion::default()), log_key(end)));
+        }
+    }
+
+    /// Where to trim to so that `keep` entries stay, if that forgets at least `batch` and nothing after `committed`.
+    pub fn trim_point(&self, keep: usize, batch: usize, committed: EVersion) -> Option<EVersion> {
+        let excess = self.entries.len().checked_sub(keep).filter(|&n| n >= batch)?;
+        let to = self.entries[excess - 1].version.min(committed);
+        (to > self.tail).then_some(to)
+    }
+
+    /// Writes the whole log in place of what the log object has.
+    pub fn store(&self, t: &mut Transaction) {
+        let object = log_object();
+        t.push(&object, Op::Touch);
+        t.push(&object, Op::OmapClear);
+        let entries = self.entries.iter().map(|entry| (log_key(entry.version), entry.to_bytes())).collect();
+        t.push(&object, Op::OmapSet(entries));
+    }
+
+    /// What has to be copied to turn a copy with this log into one with `theirs`: the objects of the entries that
+    /// only one of the two has. None where the logs do not touch, so that everything has to be compared.
+    pub fn differing(&self, theirs: &PgLog) -> Option<BTreeSet<ObjectId>> {
+        let common = self.common_point(theirs)?;
+        let ours = self.after(common).map(|entry| entry.object.clone());
+        Some(ours.chain(theirs.after(common).map(|entry| entry.object.clone())).collect())
+    }
+
+    /// The newest version that both have passed through.
+    fn common_point(&self, theirs: &PgLog) -> Option<EVersion> {
+        let ours = self.entries.iter().rev().map(|entry| entry.version).chain([self.tail]);
+        ours.into_iter().find(|version| theirs.contains(*version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Epoch;
+    use store::{CollectionId, SnapId};
+    use wire::types::EntityName;
+
+    fn entry(epoch: u32, version: u64, object: &str) -> LogEntry {
+        LogEntry {
+            version: EVersion::new(Epoch(epoch), version),
+            prior: EVersion::default(),
+            object: ObjectId::new(1, b"", b"", object.as_bytes(), SnapId::HEAD),
+            deletes: false,
+            reqid: OsdReqId { name: EntityName::client(base::GlobalId(4)), tid: version, inc: epoch as i32 },
+            user_version: version,
+            result: 0,
+            outputs: vec![(0, Bytes::from_static(b"out"))],
+            totals: Totals { objects: version, bytes: 0 },
+        }
+    }
+
+    fn log(tail: (u32, u64), entries: &[(u32, u64, &str)]) -> PgLog {
+        let entries = entries.iter().map(|(e, v, o)| entry(*e, *v, o)).collect();
+        PgLog::new(EVersion::new(Epoch(tail.0), tail.1), entries).expect("in order")
+    }
+
+    fn names(objects: Option<BTreeSet<ObjectId>>) -> Option<Vec<String>> {
+        Some(objects?.iter().map(|o| String::from_utf8_lossy(o.name()).into_owned()).collect())
+    }
+
+    #[test]
+    fn entries_round_trip_and_are_found_by_request() {
+        let mut log = log((0, 0), &[(1, 1, "a"), (1, 2, "b"), (2, 3, "a")]);
+        let e = entry(1, 2, "b");
+        assert_eq!(LogEntry::from_bytes(&e.to_bytes()), Ok(e.clone()));
+        assert_eq!(log.find(&e.reqid), Some(&e));
+        let mut t = Transaction::new(CollectionId::Meta);
+        log.trim(e.version, &mut t);
+        assert_eq!((log.find(&e.reqid), log.tail(), log.len()), (None, e.version, 1));
+        let range = Op::OmapRemoveRange(log_key(EVersion::default()), log_key(EVersion::new(Epoch(1), 3)));
+        assert_eq!(t.ops, [(0, range)]);
+        assert!(log_key(EVersion::new(Epoch(1), 300)) < log_key(EVersion::new(Epoch(2), 3)));
+    }
+
+    #[test]
+    fn entries_out_of_order_are_refused() {
+        assert!(PgLog::new(EVersion::default(), vec![entry(2, 2, "a"), entry(1, 3, "b")]).is_err());
+    }
+
+    #[test]
+    fn what_differs_is_what_only_one_of_the_two_has() {
+        let ours = log((1, 1), &[(1, 2, "a"), (1, 3, "divergent")]);
+        let theirs = log((1, 1), &[(1, 2, "a"), (4, 3, "new"), (4, 4, "a")]);
+        assert_eq!(names(ours.differing(&theirs)), Some(vec!["a".into(), "divergent".into(), "new".into()]));
+        assert_eq!(names(ours.differing(&ours)), Some(vec![]));
+        let far = log((4, 9), &[(4, 10, "x")]);
+        assert_eq!(names(ours.differing(&far)), None, "logs that do not touch say nothing");
+        let fresh = log((0, 0), &[]);
+        let young = log((0, 0), &[(1, 1, "a")]);
+        assert_eq!(names(fresh.differing(&young)), Some(vec!["a".into()]), "a young PG's log is all of it");
+    }
+
+    #[test]
+    fn trimming_keeps_what_is_not_committed_everywhere() {
+        let l = log((0, 0), &[(1, 1, "a"), (1, 2, "a"), (1, 3, "a"), (1, 4, "a")]);
+        let v = |n| EVersion::new(Epoch(1), n);
+        assert_eq!(l.trim_point(2, 1, v(4)), Some(v(2)));
+        assert_eq!(l.trim_point(2, 1, v(1)), Some(v(1)));
+        assert_eq!(l.trim_point(2, 1, EVersion::default()), None);
+        assert_eq!(l.trim_point(2, 3, v(4)), None);
+    }
+}

@@ -1,0 +1,292 @@
+//! A placement group as one of its holders knows it.
+//!
+//! Owns the record, the log, the state machine that leads from a new interval to serving (`peering`), the copying of
+//! objects (`sync`), the order of requests on each object (`order`), their execution (`client_io`) and the replica's
+//! side of writes (`replica`). Refuses to know sessions' rights and maps' contents beyond its own interval.
+//!
+//! Invariants: requests are executed only by a primary that is active; the log and the objects always agree, because
+//! every change commits both; a PG that is being filled says `incomplete` until it is full.
+//!
+//! Read next: `peering`.
+
+pub mod client_io;
+pub mod info;
+pub mod listing;
+pub mod log;
+pub mod order;
+pub mod peering;
+pub mod replica;
+pub mod sync;
+
+use crate::core::{CommitFor, Core, Level};
+use crate::replication::Replication;
+use base::hash::FixedHashMap;
+use base::{EVersion, Epoch, OsdId, PgId};
+use client_io::{ClientRequest, InFlight};
+use info::{INFO_KEY, PgInfo, info_object};
+use log::{PgLog, log_object};
+use maps::UpActing;
+use order::ObjectQueue;
+use peering::Peering;
+use std::collections::{BTreeSet, VecDeque};
+use store::{CollectionId, ObjectId, Op, ReadResult, StoreError, Transaction};
+use sync::Sync;
+use wire::net::ConnId;
+use wire::{Encode, Malformed};
+
+/// What a PG's read was for.
+#[derive(Debug)]
+pub enum PgRead {
+    /// A client's request: what its ops want, or the object's state.
+    Request(Box<ClientRequest>),
+    /// A client's listing.
+    Listing(Box<listing::Listing>),
+    /// A piece of an object for another OSD.
+    Piece(ConnId, Box<wire::messages::PgPull>),
+    /// A part of the listing for another OSD.
+    Scan(ConnId, Box<wire::messages::PgScan>),
+    /// This holder's own listing, before everything is compared.
+    OwnObjects(Epoch),
+}
+
+/// What a PG's commit was for.
+#[derive(Debug)]
+pub enum PgCommit {
+    /// A write of the primary.
+    Write(Epoch, EVersion),
+    /// A write of a replica, to be confirmed on this session.
+    ReplicaWrite(ConnId, Epoch, EVersion),
+    /// The record, in a peering: the step is durable.
+    Peering(Epoch),
+    /// The replica has become equal to its primary, who waits for the word on this session.
+    Synced(ConnId, Epoch),
+    /// Nobody waits.
+    Nothing,
+}
+
+/// What this OSD is to the PG in the present interval.
+#[derive(Debug)]
+pub enum Role {
+    /// Not a member, or waiting for its primary.
+    Waiting,
+    /// Follows this primary in this peering.
+    Replica(OsdId, Epoch),
+    /// Leads, and is on its way to serving.
+    Peering(Box<Peering>),
+    /// Leads and serves.
+    Active(Replication),
+}
+
+/// A placement group.
+#[derive(Debug)]
+pub struct Pg {
+    /// Its name.
+    pub id: PgId,
+    /// Its collection, once the store has it.
+    pub exists: bool,
+    /// The record.
+    pub info: PgInfo,
+    /// The log.
+    pub log: PgLog,
+    /// Where the PG is.
+    pub sets: UpActing,
+    /// The first map of this interval.
+    pub since: Epoch,
+    /// What this OSD is to it.
+    pub role: Role,
+    /// What is being copied here.
+    pub sync: Option<Box<Sync>>,
+    /// Requests that wait for the PG to become active, in order.
+    pub waiting: VecDeque<Box<ClientRequest>>,
+    /// Objects with requests, and recently used ones.
+    pub objects: FixedHashMap<ObjectId, ObjectQueue>,
+    /// Writes that not all members have yet, in order.
+    pub in_flight: VecDeque<InFlight>,
+    /// Counters since this OSD started.
+    pub counters: Counters,
+    /// The log object's name, which every write needs.
+    pub log_id: ObjectId,
+    /// When it last became active, for statistics.
+    pub last_active: base::Instant,
+    /// When the state last changed.
+    pub last_change: base::Instant,
+}
+
+/// What has been done, for statistics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Requests that read.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Requests that wrote.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// How often statistics have been made.
+    pub reported: u64,
+}
+
+impl Pg {
+    /// A PG that is not on disk yet.
+    pub fn new(id: PgId) -> Pg {
+        Pg {
+            id,
+            exists: false,
+            info: PgInfo::default(),
+            log: PgLog::default(),
+            sets: UpActing::nobody(),
+            since: Epoch(0),
+            role: Role::Waiting,
+            sync: None,
+            waiting: VecDeque::new(),
+            objects: FixedHashMap::default(),
+            in_flight: VecDeque::new(),
+            counters: Counters::default(),
+            log_id: log_object(),
+            last_active: base::Instant::ZERO,
+            last_change: base::Instant::ZERO,
+        }
+    }
+
+    /// A PG as it was left on disk.
+    pub fn load(id: PgId, info: PgInfo, entries: Vec<log::LogEntry>) -> Result<Pg, Malformed> {
+        let log = PgLog::new(info.log_tail, entries)?;
+        let mut pg = Pg { exists: true, info, ..Pg::new(id) };
+        pg.adopt_log(log);
+        Ok(pg)
+    }
+
+    /// Takes a log as the PG's own; the record follows its newest entry.
+    pub fn adopt_log(&mut self, log: PgLog) {
+        self.info.last_update = log.head();
+        self.info.log_tail = log.tail();
+        if let Some(newest) = log.entries().back() {
+            self.info.last_user_version = self.info.last_user_version.max(newest.user_version);
+            self.info.totals = newest.totals;
+        }
+        self.log = log;
+    }
+
+    /// The collection.
+    pub fn collection(&self) -> CollectionId {
+        CollectionId::Pg(self.id)
+    }
+
+    /// Whether this OSD leads the PG.
+    pub fn is_primary(&self) -> bool {
+        matches!(self.role, Role::Peering(_) | Role::Active(_))
+    }
+
+    /// The peering that made it active, if it is.
+    pub fn active_peering(&self) -> Option<Epoch> {
+        match &self.role {
+            Role::Active(replication) => Some(replication.peering()),
+            _ => None,
+        }
+    }
+
+    /// Whether it serves.
+    pub fn is_active(&self) -> bool {
+        matches!(self.role, Role::Active(_))
+    }
+
+    /// A transaction on the PG's collection, which it creates if need be.
+    pub fn transaction(&mut self) -> Transaction {
+        if core::mem::replace(&mut self.exists, true) {
+            return Transaction::new(self.collection());
+        }
+        let mut t = Transaction::create(self.collection());
+        t.push(&self.log_id, Op::Touch);
+        t
+    }
+
+    /// Appends the record to a transaction.
+    pub fn put_info(&self, t: &mut Transaction) {
+        t.push(&info_object(), Op::SetAttr(INFO_KEY, self.info.to_bytes()));
+    }
+
+    /// Stores the record.
+    pub fn commit_info(&mut self, core: &mut Core, why: PgCommit) {
+        let mut t = self.transaction();
+        self.put_info(&mut t);
+        core.commit(CommitFor::Pg(self.id, why), t);
+    }
+
+    /// Begins a new interval with these sets. An OSD that is not up (yet) only takes note.
+    pub fn start_interval(&mut self, core: &mut Core, sets: UpActing, since: Epoch, up: bool) {
+        let was_primary = self.is_primary();
+        self.sets = sets;
+        self.since = since;
+        self.sync = None;
+        self.role = Role::Waiting;
+        self.requeue_requests(core);
+        self.last_change = core.now;
+        core.stats_changed = true;
+        if self.sets.acting_primary == core.me() && up {
+            self.start_peering(core);
+        } else if was_primary {
+            self.drop_requests(core);
+        }
+    }
+
+    /// The map has changed within the interval.
+    pub fn follow_map(&mut self, core: &mut Core) {
+        if matches!(self.role, Role::Peering(_)) {
+            self.peering_map_changed(core);
+        }
+    }
+
+    /// The PG's other members, for whom it matters that they live.
+    pub fn companions(&self, me: OsdId, into: &mut BTreeSet<OsdId>) {
+        let all = self.sets.acting.iter().chain(&self.sets.up);
+        into.extend(all.copied().filter(|osd| *osd != me && *osd != OsdId::NONE && osd.0 != i32::MAX));
+    }
+
+    /// A read is answered.
+    pub fn handle_read(&mut self, core: &mut Core, what: PgRead, result: Result<ReadResult, StoreError>) {
+        let result = match result {
+            Ok(result) => result,
+            Err(error) => {
+                core.log(Level::Error, format!("pg {}: read failed: {error}", self.id));
+                return;
+            }
+        };
+        match (what, result) {
+            (PgRead::Request(request), ReadResult::Object(view)) => self.request_read(core, request, view),
+            (PgRead::Listing(listing), ReadResult::List { entries, next }) => {
+                self.listing_read(core, listing, entries, next);
+            }
+            (PgRead::Piece(conn, pull), ReadResult::Object(view)) => self.piece_read(core, conn, &pull, *view),
+            (PgRead::Scan(conn, scan), ReadResult::List { entries, next }) => {
+                self.scan_read(core, conn, &scan, entries, next);
+            }
+            (PgRead::OwnObjects(peering), ReadResult::List { entries, next }) => {
+                self.own_objects_read(core, peering, entries, next);
+            }
+            (what, _) => unreachable!("the store answers the question that was asked: {what:?}"),
+        }
+    }
+
+    /// A commit is durable.
+    pub fn handle_commit(&mut self, core: &mut Core, what: PgCommit) {
+        match what {
+            PgCommit::Write(peering, version) => self.local_commit(core, peering, version),
+            PgCommit::ReplicaWrite(conn, peering, version) => self.confirm(core, conn, peering, version),
+            PgCommit::Peering(peering) => self.peering_committed(core, peering),
+            PgCommit::Synced(conn, peering) => self.say_synced(core, conn, peering),
+            PgCommit::Nothing => {}
+        }
+    }
+
+    /// Panics if what must always hold does not.
+    pub fn check_invariants(&self) {
+        assert_eq!(self.log.head(), self.info.last_update, "pg {}: the record follows the log", self.id);
+        assert!(self.is_active() || self.in_flight.is_empty(), "pg {}: writes in flight while inactive", self.id);
+        let ordered = self.in_flight.iter().zip(self.in_flight.iter().skip(1));
+        assert!(ordered.clone().all(|(a, b)| a.version < b.version), "pg {}: writes out of order", self.id);
+        for queue in self.objects.values() {
+            queue.check_invariants();
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The order of requests on one object: reads beside reads, writes after writes, and never a read of what may yet
+//! be lost.
+//!
+//! Reads wait until the writes before them are durable everywhere; writes that need only the object's state follow each
+//! other without waiting; writes that depend on contents run alone, but need not wait to be durable before the next
+//! begins. Requests start in the order of their arrival.
+
+use super::client_io::ClientRequest;
+use crate::ops::OpClass;
+use crate::ops::state::ObjectState;
+use std::collections::VecDeque;
+
+/// An object with requests.
+#[derive(Debug, Default)]
+pub struct ObjectQueue {
+    /// What it is after the writes in flight; none until the store has told.
+    pub state: Option<ObjectState>,
+    /// Reads under way.
+    pub readers: u32,
+    /// Writes that not all members have.
+    pub writers: u32,
+    /// A request is being prepared that nothing may pass: it waits for the store.
+    pub exclusive: bool,
+    /// Requests that wait, in order.
+    pub waiting: VecDeque<Box<ClientRequest>>,
+}
+
+impl ObjectQueue {
+    /// Whether a request of this class may start now.
+    pub fn admits(&self, class: OpClass) -> bool {
+        match class {
+            _ if self.exclusive => false,
+            OpClass::Read => self.writers == 0,
+            OpClass::Write => self.readers == 0,
+            OpClass::ReadModify => self.readers == 0 && self.writers == 0,
+        }
+    }
+
+    /// Whether nothing goes on.
+    pub fn is_idle(&self) -> bool {
+        self.readers == 0 && self.writers == 0 && !self.exclusive && self.waiting.is_empty()
+    }
+
+    /// The next waiting request, if it may start.
+    pub fn pop_admitted(&mut self) -> Option<Box<ClientRequest>> {
+        let class = self.waiting.front()?.plan.class;
+        if self.admits(class) { self.waiting.pop_front() } else { None }
+    }
+
+    /// Panics if what must always hold does not.
+    pub fn check_invariants(&self) {
+        assert!(self.readers == 0 || self.writers == 0, "a read runs beside a write");
+        let stuck = self.waiting.front().is_some_and(|r| self.admits(r.plan.class));
+        assert!(!stuck, "a request waits that could run");
+    }
+}

@@ -1,0 +1,340 @@
+//! From a new interval to serving: the primary finds out what there is, and makes every member equal to the best of it.
+//!
+//! The steps, each of which ends in the next or waits for a message or a map:
+//! 1. `Asking`: everybody who may hold the PG is asked for its record: the acting and up sets, and every member that
+//!    is up of every past interval in which writes may have been acknowledged. Of each such interval at least one
+//!    member must answer, and its store must be older than the interval, or the PG is down: it would not know what it
+//!    lacks.
+//! 2. The authority is the newest `last_update` among the complete records with the newest `last_epoch_started`:
+//!    whoever was active last has every acknowledged write, and more of its log can only be writes not acknowledged.
+//! 3. `Fetching`: if that is another OSD, the primary asks for its log and copies what differs (`sync`).
+//! 4. `Promising`: the monitor records that this primary lives (`up_thru`), so that later primaries know that this
+//!    interval may have had writes.
+//! 5. `Spreading`: every other member becomes equal to the primary, and stores that it was made ready in this epoch.
+//! 6. Active.
+//!
+//! Follows the rules of Ceph v16.2 `src/osd/PeeringState.cc` (`find_best_info`, `build_prior`), with one simplification:
+//! all members are made equal before the PG serves. Serving while copying is to come in step 5, behind `Role::Active`.
+//!
+//! Invariant: no step is passed on the word of an OSD that answered an older peering (`id` is echoed in each answer).
+
+use super::info::PgInfo;
+use super::log::{LogEntry, PgLog};
+use super::{Pg, PgCommit, Role};
+use crate::core::{Core, Level};
+use crate::placement::PastInterval;
+use crate::replication::Replication;
+use base::{Epoch, OsdId};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::messages::{PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery, PgSync};
+use wire::net::Envelope;
+use wire::{Decode, Encode, Malformed};
+
+/// What an OSD has said about a PG.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// Its record, if it has the PG.
+    pub info: Option<PgInfo>,
+    /// The map in which its store was new.
+    pub born: Epoch,
+}
+
+/// How far the primary is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Waits for these OSDs' records.
+    Asking(BTreeSet<OsdId>),
+    /// Not enough is known: waits for another map.
+    Down(&'static str),
+    /// Waits for this OSD's log, or copies from it.
+    Fetching(OsdId),
+    /// Waits for the monitor to record that this primary lives.
+    Promising,
+    /// Too few members to serve.
+    TooFew,
+    /// Waits for these members to become equal, and for its own store.
+    Spreading {
+        /// Members that have not said so yet.
+        members: BTreeSet<OsdId>,
+        /// The own record is durable.
+        stored: bool,
+    },
+}
+
+/// A peering.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peering {
+    /// Names it: the primary's map when it began.
+    pub id: Epoch,
+    /// What has been said.
+    pub answers: BTreeMap<OsdId, Answer>,
+    /// How far it is.
+    pub step: Step,
+}
+
+impl Pg {
+    /// Begins, or begins again, with the present map.
+    pub fn start_peering(&mut self, core: &mut Core) {
+        self.sync = None;
+        let id = core.epoch();
+        let own = Answer { info: self.exists.then_some(self.info), born: core.born };
+        let answers = BTreeMap::from([(core.me(), own)]);
+        let asked = self.whom_to_ask(core);
+        for osd in &asked {
+            core.send_osd(*osd, Envelope::new(PgQuery { pg: self.id, map_epoch: id, peering: id }));
+        }
+        self.role = Role::Peering(Box::new(Peering { id, answers, step: Step::Asking(asked) }));
+        core.stats_changed = true;
+        self.choose_authority(core);
+    }
+
+    fn peering(&mut self, id: Epoch) -> Option<&mut Peering> {
+        match &mut self.role {
+            Role::Peering(peering) if peering.id == id => Some(peering),
+            _ => None,
+        }
+    }
+
+    /// Everybody who is up and may hold something, but this OSD.
+    fn whom_to_ask(&self, core: &Core) -> BTreeSet<OsdId> {
+        let past = core_history(core, self).map(|i| &i.acting);
+        let all = past.chain([&self.sets.acting, &self.sets.up]).flatten();
+        all.copied().filter(|osd| *osd != core.me() && core.map.is_up(*osd)).collect()
+    }
+
+    /// An OSD has answered.
+    pub fn handle_notify(&mut self, core: &mut Core, from: OsdId, message: &PgNotify) {
+        let info = match message.info.as_ref().map(PgInfo::from_bytes).transpose() {
+            Ok(info) => info,
+            Err(error) => return self.complain(core, from, error),
+        };
+        let Some(peering) = self.peering(message.peering) else { return };
+        peering.answers.insert(from, Answer { info, born: message.born });
+        if let Step::Asking(waiting) = &mut peering.step {
+            waiting.remove(&from);
+            self.choose_authority(core);
+        }
+    }
+
+    fn complain(&mut self, core: &mut Core, from: OsdId, error: Malformed) {
+        core.log(Level::Error, format!("pg {}: {from:?} sent what cannot be read: {error}", self.id));
+    }
+
+    /// Goes on once everybody has answered.
+    fn choose_authority(&mut self, core: &mut Core) {
+        let Role::Peering(peering) = &self.role else { return };
+        match &peering.step {
+            Step::Asking(waiting) if waiting.is_empty() => {}
+            _ => return,
+        }
+        let id = peering.id;
+        match authority(peering, core, self) {
+            Err(why) => {
+                core.log(Level::Warn, format!("pg {}: down: {why}", self.id));
+                self.set_step(core, Step::Down(why));
+            }
+            Ok(None) => {
+                // Nobody ever had it: it is new.
+                self.promise(core);
+            }
+            Ok(Some(best)) if best == core.me() => self.promise(core),
+            Ok(Some(best)) => {
+                self.set_step(core, Step::Fetching(best));
+                core.send_osd(best, Envelope::new(PgLogQuery { pg: self.id, map_epoch: id, peering: id }));
+            }
+        }
+    }
+
+    fn set_step(&mut self, core: &mut Core, step: Step) {
+        if let Role::Peering(peering) = &mut self.role {
+            peering.step = step;
+            self.last_change = core.now;
+            core.stats_changed = true;
+        }
+    }
+
+    /// The authority's log has come: copies what differs.
+    pub fn handle_log(&mut self, core: &mut Core, from: OsdId, message: &PgLogMessage) {
+        let Some(peering) = self.peering(message.peering) else { return };
+        if peering.step != Step::Fetching(from) || self.sync.is_some() {
+            return;
+        }
+        match read_log(&message.info, &message.entries) {
+            Ok((info, log)) => self.start_sync(core, from, message.peering, info, log, None),
+            Err(error) => self.complain(core, from, error),
+        }
+    }
+
+    /// This OSD has become equal to the authority.
+    pub fn fetched(&mut self, core: &mut Core, peering: Epoch) {
+        if self.peering(peering).is_some_and(|p| matches!(p.step, Step::Fetching(_))) {
+            self.promise(core);
+        }
+    }
+
+    /// Waits until the map says that this primary lives in this interval.
+    fn promise(&mut self, core: &mut Core) {
+        let min_size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.min_size));
+        if self.sets.acting.len() < min_size {
+            return self.set_step(core, Step::TooFew);
+        }
+        let up_thru = core.map.info(core.me()).map_or(Epoch(0), |info| info.up_thru);
+        if up_thru < self.since {
+            core.up_thru_wanted = core.up_thru_wanted.max(self.since);
+            return self.set_step(core, Step::Promising);
+        }
+        self.spread(core);
+    }
+
+    /// Makes every other member equal.
+    fn spread(&mut self, core: &mut Core) {
+        let Role::Peering(peering) = &self.role else { return };
+        let id = peering.id;
+        let answers = peering.answers.clone();
+        let mut info = self.info;
+        info.last_epoch_started = id;
+        info.incomplete = false;
+        let members: BTreeSet<OsdId> = self.sets.acting.iter().copied().filter(|osd| *osd != core.me()).collect();
+        for osd in &members {
+            let theirs = answers.get(osd).and_then(|answer| answer.info).filter(|theirs| !theirs.incomplete);
+            let since = theirs.map(|theirs| theirs.last_update).filter(|version| self.log.contains(*version));
+            let start = since.unwrap_or_default();
+            let entries = self.log.after(start).map(Encode::to_bytes).collect();
+            let message =
+                PgSync { pg: self.id, map_epoch: core.epoch(), peering: id, since, info: info.to_bytes(), entries };
+            core.send_osd(*osd, Envelope::new(message));
+        }
+        self.info = info;
+        self.set_step(core, Step::Spreading { members, stored: false });
+        self.commit_info(core, PgCommit::Peering(id));
+    }
+
+    /// The own record is durable.
+    pub fn peering_committed(&mut self, core: &mut Core, id: Epoch) {
+        if let Some(Peering { step: Step::Spreading { stored, .. }, .. }) = self.peering(id) {
+            *stored = true;
+            self.maybe_activate(core);
+        }
+    }
+
+    /// A member is equal.
+    pub fn handle_synced(&mut self, core: &mut Core, from: OsdId, id: Epoch) {
+        if let Some(Peering { step: Step::Spreading { members, .. }, .. }) = self.peering(id) {
+            members.remove(&from);
+            self.maybe_activate(core);
+        }
+    }
+
+    fn maybe_activate(&mut self, core: &mut Core) {
+        let Role::Peering(peering) = &self.role else { return };
+        match &peering.step {
+            Step::Spreading { members, stored: true } if members.is_empty() => {}
+            _ => return,
+        }
+        let id = peering.id;
+        let strays: Vec<OsdId> =
+            peering.answers.iter().filter(|(_, a)| a.info.is_some()).map(|(osd, _)| *osd).collect();
+        self.role = Role::Active(Replication::primary_copy(self.id, id, &self.sets.acting, self.info.last_update));
+        if self.sets.acting.len() >= core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.size)) {
+            self.info.last_epoch_clean = id;
+            self.dismiss(core, &strays);
+        }
+        self.last_active = core.now;
+        self.last_change = core.now;
+        core.stats_changed = true;
+        crate::osd::resume_requests(core, self.id);
+        self.start_waiting(core);
+    }
+
+    /// Everybody who should has the PG: others may remove theirs.
+    fn dismiss(&mut self, core: &mut Core, holders: &[OsdId]) {
+        for osd in holders {
+            if !self.sets.acting.contains(osd) && !self.sets.up.contains(osd) {
+                let message = wire::messages::PgRemove { pg: self.id, map_epoch: core.epoch() };
+                core.send_osd(*osd, Envelope::new(message));
+            }
+        }
+    }
+
+    /// The map has changed, the interval has not.
+    pub fn peering_map_changed(&mut self, core: &mut Core) {
+        let wanted = self.whom_to_ask(core);
+        let Role::Peering(peering) = &mut self.role else { return };
+        match &mut peering.step {
+            Step::Asking(waiting) => {
+                // Who went down will not answer; who came up may know more.
+                let known: BTreeSet<OsdId> = peering.answers.keys().copied().collect();
+                let new = wanted.iter().any(|osd| !known.contains(osd) && !waiting.contains(osd));
+                if new {
+                    return self.start_peering(core);
+                }
+                waiting.retain(|osd| wanted.contains(osd));
+                self.choose_authority(core);
+            }
+            Step::Down(_) => self.start_peering(core),
+            Step::Fetching(from) if !core.map.is_up(*from) => self.start_peering(core),
+            Step::Promising => self.promise(core),
+            Step::Fetching(_) | Step::TooFew | Step::Spreading { .. } => {}
+        }
+    }
+
+    /// Whether this peering was begun with messages that `osd` may have lost: then it begins again.
+    pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
+        match &mut self.role {
+            Role::Peering(peering) if peering.answers.contains_key(&osd) || self.sets.acting.contains(&osd) => {
+                self.start_peering(core);
+            }
+            Role::Active(replication) => replication.peer_reset(core, osd),
+            _ => {}
+        }
+    }
+}
+
+/// The past intervals of a PG that matter with what this OSD itself knows.
+fn core_history<'a>(core: &'a Core, pg: &'a Pg) -> impl Iterator<Item = &'a PastInterval> + 'a {
+    let started = pg.info.last_epoch_started;
+    core.placement.get(pg.id).into_iter().flat_map(|h| h.past.iter()).filter(move |i| i.last >= started)
+}
+
+/// Whose state all members shall have; none for a PG that nobody ever had. An error says why it cannot be known.
+fn authority(peering: &Peering, core: &Core, pg: &Pg) -> Result<Option<OsdId>, &'static str> {
+    let infos = || peering.answers.iter().filter_map(|(osd, answer)| Some((*osd, answer.info?)));
+    // A record that is incomplete cannot be the authority, but says that the PG was active once.
+    let started = infos().map(|(_, info)| info.last_epoch_started).max().unwrap_or_default();
+    let history = core.placement.get(pg.id).ok_or("the map does not have it")?;
+    if !history.covers(started) && !core.config.accept_loss {
+        return Err("its history is not known");
+    }
+    for interval in history.past.iter().filter(|i| i.last >= started) {
+        let counts = |osd: &OsdId| {
+            let lost = core.map.info(*osd).is_some_and(|info| info.lost_at > interval.last);
+            let answered = peering.answers.get(osd);
+            lost || answered.is_some_and(|a| a.born <= interval.first || core.config.accept_loss)
+        };
+        if !interval.acting.iter().any(counts) {
+            return Err("no member of a past interval that may have had writes can tell");
+        }
+    }
+    let candidates = infos().filter(|(_, info)| !info.incomplete && info.last_epoch_started == started);
+    let me = core.me();
+    let best = candidates.max_by_key(|(osd, info)| {
+        (info.last_update, *osd == me, info.log_tail < info.last_update, core::cmp::Reverse(*osd))
+    });
+    match best {
+        Some((osd, _)) => Ok(Some(osd)),
+        None if infos().next().is_none() => Ok(None),
+        None => Err("no member that was active last has all of it"),
+    }
+}
+
+/// Opens a record and its log.
+pub fn read_log(info: &Bytes, entries: &[Bytes]) -> Result<(PgInfo, PgLog), Malformed> {
+    let info = PgInfo::from_bytes(info)?;
+    let entries = entries.iter().map(LogEntry::from_bytes).collect::<Result<Vec<_>, _>>()?;
+    let log = PgLog::new(info.log_tail, entries)?;
+    if log.head() != info.last_update {
+        return Err(Malformed::new("pg log", "does not lead to its record's last update"));
+    }
+    Ok((info, log))
+}

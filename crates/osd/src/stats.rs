@@ -1,0 +1,181 @@
+//! What this OSD reports of itself and the PGs it leads (`MPGStats`), and when.
+//!
+//! States are named as Ceph's (v16.2 `src/osd/PeeringState.cc`); counts are those of the PG's log entries, so that
+//! every member would report the same.
+
+use crate::core::Core;
+use crate::limits::STATS_INTERVAL_MIN;
+use crate::pg::peering::Step;
+use crate::pg::{Pg, Role};
+use base::hash::FixedHashMap;
+use base::{Duration, Instant, PgId};
+use maps::stats::{ObjectStatCollection, ObjectStatSum, OsdStat, PgStat, PgState, StoreStatfs};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::Encode;
+use wire::messages::{PaxosHead, PgStats, Sealed};
+use wire::types::UTime;
+
+/// Decides when to report.
+#[derive(Debug)]
+pub struct Reporter {
+    interval: Duration,
+    last: Instant,
+    sent: u64,
+}
+
+impl Reporter {
+    /// Reports every `interval`, and soon after changes.
+    pub fn new(interval: Duration) -> Reporter {
+        Reporter { interval, last: Instant::ZERO, sent: 0 }
+    }
+
+    /// When the next report is due.
+    pub fn due(&self, changed: bool) -> Instant {
+        self.last + if changed { STATS_INTERVAL_MIN } else { self.interval }
+    }
+
+    /// The report, if it is due.
+    pub fn report(&mut self, core: &mut Core, pgs: &mut FixedHashMap<PgId, Box<Pg>>) -> Option<PgStats> {
+        if core.now < self.due(core.stats_changed) {
+            return None;
+        }
+        core.stats_changed = false;
+        self.last = core.now;
+        self.sent += 1;
+        let pg_stats = pgs.values_mut().filter(|pg| pg.is_primary());
+        let pg_stats = pg_stats.map(|pg| (pg.id, Sealed(pg_stat(core, pg).to_bytes()))).collect();
+        let by_pool = room_by_pool(pgs);
+        let pool_stats = by_pool.iter().map(|(pool, room)| (*pool, Sealed(room.to_bytes()))).collect();
+        Some(PgStats {
+            paxos: PaxosHead::new(u64::from(core.epoch().0)),
+            fsid: core.config.fsid,
+            osd_stat: Sealed(self.osd_stat(core, pgs, &by_pool).to_bytes()),
+            pg_stats,
+            epoch: core.epoch(),
+            had_map_for: UTime::default(),
+            pool_stats,
+        })
+    }
+
+    fn osd_stat(
+        &self,
+        core: &Core,
+        pgs: &FixedHashMap<PgId, Box<Pg>>,
+        by_pool: &BTreeMap<i64, StoreStatfs>,
+    ) -> OsdStat {
+        let used: i64 = by_pool.values().map(|room| room.allocated).sum();
+        let room = StoreStatfs {
+            total: core.config.store_bytes,
+            available: core.config.store_bytes.saturating_sub(used.unsigned_abs()),
+            allocated: used,
+            data_stored: used,
+            ..StoreStatfs::default()
+        };
+        let mut companions = BTreeSet::new();
+        pgs.values().for_each(|pg| pg.companions(core.me(), &mut companions));
+        let up_from = core.map.info(core.me()).map_or_else(Default::default, |info| info.up_from);
+        OsdStat {
+            hb_peers: companions.into_iter().collect(),
+            up_from,
+            seq: u64::from(up_from.0) << 32 | self.sent,
+            num_pgs: pgs.values().filter(|pg| pg.sets.acting.contains(&core.me())).count() as u32,
+            ..OsdStat::of_store(room)
+        }
+    }
+
+    /// The number of the newest report, for `flush_pg_stats`.
+    pub fn seq(&self, core: &Core) -> u64 {
+        let up_from = core.map.info(core.me()).map_or(0, |info| info.up_from.0);
+        u64::from(up_from) << 32 | self.sent
+    }
+}
+
+fn room_by_pool(pgs: &FixedHashMap<PgId, Box<Pg>>) -> BTreeMap<i64, StoreStatfs> {
+    let mut by_pool: BTreeMap<i64, StoreStatfs> = BTreeMap::new();
+    for pg in pgs.values() {
+        let room = by_pool.entry(pg.id.pool.0).or_default();
+        room.allocated += pg.info.totals.bytes as i64;
+        room.data_stored += pg.info.totals.bytes as i64;
+    }
+    by_pool
+}
+
+/// The state of a PG as its primary sees it.
+pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
+    let size = core.map.pool(pg.id.pool).map_or(0, |pool| usize::from(pool.size));
+    let undersized = pg.sets.acting.len() < size;
+    let creating = if pg.info.last_epoch_started.0 == 0 { PgState::CREATING } else { PgState::default() };
+    let mut state = match &pg.role {
+        Role::Active(_) if undersized => PgState::ACTIVE,
+        Role::Active(_) => PgState::ACTIVE.with(PgState::CLEAN),
+        Role::Peering(peering) => match peering.step {
+            Step::Down(_) => PgState::DOWN,
+            Step::TooFew => PgState::PEERED,
+            Step::Spreading { .. } => PgState::ACTIVATING.with(creating),
+            Step::Asking(_) | Step::Fetching(_) | Step::Promising => PgState::PEERING.with(creating),
+        },
+        Role::Waiting | Role::Replica(..) => PgState::default(),
+    };
+    if undersized {
+        state = state.with(PgState::UNDERSIZED);
+        if pg.info.totals.objects > 0 && !state.contains(PgState::DOWN) {
+            state = state.with(PgState::DEGRADED);
+        }
+    }
+    if pg.sets.up != pg.sets.acting {
+        state = state.with(PgState::REMAPPED);
+    }
+    state
+}
+
+fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
+    pg.counters.reported += 1;
+    let size = core.map.pool(pg.id.pool).map_or(0, |pool| i64::from(pool.size));
+    let (objects, counters) = (pg.info.totals.objects as i64, &pg.counters);
+    let missing = (size - pg.sets.acting.len() as i64).max(0);
+    let sum = ObjectStatSum {
+        num_bytes: pg.info.totals.bytes as i64,
+        num_objects: objects,
+        num_object_copies: objects * size,
+        num_objects_missing_on_primary: 0,
+        num_objects_degraded: objects * missing,
+        num_rd: counters.reads as i64,
+        num_rd_kb: (counters.read_bytes >> 10) as i64,
+        num_wr: counters.writes as i64,
+        num_wr_kb: (counters.written_bytes >> 10) as i64,
+        ..ObjectStatSum::default()
+    };
+    let state = pg_state(core, pg);
+    let now = UTime::from(core.now);
+    let since = |is: bool| if is { now } else { UTime::from(pg.last_change) };
+    let active = state.contains(PgState::ACTIVE);
+    PgStat {
+        version: pg.info.last_update,
+        reported_seq: counters.reported,
+        reported_epoch: core.epoch(),
+        state,
+        log_start: pg.log.tail(),
+        ondisk_log_start: pg.log.tail(),
+        created: core.placement.get(pg.id).map_or_else(Default::default, |h| h.known_since),
+        last_epoch_clean: pg.info.last_epoch_clean,
+        stats: ObjectStatCollection { sum, ..ObjectStatCollection::default() },
+        log_size: pg.log.len() as i64,
+        ondisk_log_size: pg.log.len() as i64,
+        up: pg.sets.up.clone(),
+        acting: pg.sets.acting.clone(),
+        up_primary: pg.sets.up_primary,
+        acting_primary: pg.sets.acting_primary,
+        last_fresh: now,
+        last_change: UTime::from(pg.last_change),
+        last_active: since(active),
+        last_peered: since(active || state.contains(PgState::PEERED)),
+        last_clean: since(state.contains(PgState::CLEAN)),
+        last_unstale: now,
+        last_undegraded: since(!state.contains(PgState::DEGRADED)),
+        last_fullsized: since(!state.contains(PgState::UNDERSIZED)),
+        last_became_active: UTime::from(pg.last_active),
+        last_became_peered: UTime::from(pg.last_active),
+        mapping_epoch: pg.since,
+        ..PgStat::default()
+    }
+}

@@ -1,0 +1,232 @@
+//! Three engines, no network: replication, resent requests, interval changes, lost members.
+
+mod harness;
+
+use base::{Duration, OsdId};
+use bytes::Bytes;
+use harness::Cluster;
+use wire::osd::{OpCode, OsdOpItem};
+
+fn write_item(data: &[u8]) -> OsdOpItem {
+    OsdOpItem::extent(OpCode::WRITEFULL, 0, data.len() as u64).with_payload(Bytes::copy_from_slice(data))
+}
+
+fn append_item(data: &[u8]) -> OsdOpItem {
+    OsdOpItem::extent(OpCode::APPEND, 0, data.len() as u64).with_payload(Bytes::copy_from_slice(data))
+}
+
+#[test]
+fn a_new_cluster_serves_and_replicates() {
+    let mut c = Cluster::new(1, 3, 3, 2, 8);
+    assert_eq!(c.active(), 8, "{:#?}", c.log);
+    assert_eq!(c.write("hello", b"world"), 0);
+    assert_eq!(c.read("hello").as_deref(), Ok(&b"world"[..]));
+    assert_eq!(c.read("nothing"), Err(-2));
+    for osd in 1..3 {
+        assert_eq!(c.store(osd).held_bytes(), c.store(0).held_bytes(), "every member has the same");
+    }
+}
+
+#[test]
+fn a_killed_replica_is_noticed_and_what_was_in_flight_is_answered() {
+    let mut c = Cluster::new(2, 3, 3, 2, 8);
+    let (pg, _, primary) = c.locate("x");
+    let replica = c.map.pg_to_up_acting(pg).acting.iter().map(|o| o.0).find(|o| *o != primary).expect("a replica");
+    let op = c.request("x", vec![append_item(b"once")]);
+    c.cut.push((primary, replica));
+    let tid = c.send(1, op);
+    while c.step() {}
+    assert!(!c.replies.contains_key(&(1, tid)), "a write waits for all members");
+    c.kill(replica);
+    c.cut.clear();
+    c.settle();
+    assert!(!c.map.is_up(OsdId(replica)), "nobody listens there: it is reported");
+    assert_eq!(c.replies[&(1, tid)][0].result, 0);
+    assert_eq!(c.read("x").as_deref(), Ok(&b"once"[..]));
+    // It comes back and is made equal before the PG serves again.
+    c.start(replica);
+    c.settle();
+    assert_eq!(c.active(), 8, "{:#?}", c.log);
+    c.kill(primary);
+    c.settle();
+    assert_eq!(c.read("x").as_deref(), Ok(&b"once"[..]));
+}
+
+#[test]
+fn a_resent_request_is_answered_and_not_executed_again() {
+    let mut c = Cluster::new(3, 3, 3, 2, 4);
+    let op = c.request("x", vec![append_item(b"a")]);
+    let tid = c.send(1, op.clone());
+    c.resend(1, tid, op.clone());
+    c.settle_for(Duration::from_millis(500));
+    c.resend(1, tid, op.clone());
+    c.settle_for(Duration::from_millis(500));
+    let replies = &c.replies[&(1, tid)];
+    assert_eq!(replies.len(), 3);
+    assert!(replies.iter().all(|r| (r.result, r.user_version) == (0, 1)), "{replies:?}");
+    assert_eq!(c.read("x").as_deref(), Ok(&b"a"[..]));
+    // The next primary knows it as well.
+    let (_, _, primary) = c.locate("x");
+    c.kill(primary);
+    c.settle();
+    c.resend(1, tid, op);
+    c.settle_for(Duration::from_millis(500));
+    assert_eq!(c.replies[&(1, tid)].len(), 4);
+    assert_eq!(c.read("x").as_deref(), Ok(&b"a"[..]));
+}
+
+#[test]
+fn a_stale_member_alone_does_not_serve() {
+    let mut c = Cluster::new(4, 3, 2, 1, 1);
+    let acting: Vec<i32> = c.map.pg_to_up_acting(c.locate("x").0).acting.iter().map(|o| o.0).collect();
+    assert_eq!(c.write("x", b"old"), 0);
+    // One member goes, the other takes a write alone, goes too, and the first returns.
+    c.kill(acting[0]);
+    c.mark_down(acting[0]);
+    (0..3).filter(|o| !acting.contains(o)).for_each(|o| c.kill(o));
+    c.settle();
+    assert_eq!(c.write("x", b"new"), 0);
+    c.kill(acting[1]);
+    c.mark_down(acting[1]);
+    c.start(acting[0]);
+    c.settle();
+    assert_eq!(c.active(), 0, "it would serve what is old: {:#?}", c.log);
+    c.start(acting[1]);
+    c.settle();
+    assert_eq!(c.read("x").as_deref(), Ok(&b"new"[..]));
+}
+
+#[test]
+fn a_new_member_gets_everything() {
+    let mut c = Cluster::new(5, 4, 3, 2, 4);
+    for i in 0..40 {
+        let data = vec![i as u8; 1000 * i];
+        assert_eq!(c.write(&format!("o{i}"), &data), 0);
+    }
+    // More writes than a log keeps, so that logs cannot tell.
+    for i in 0..2300u32 {
+        let op = c.request("hot", vec![write_item(&i.to_le_bytes())]);
+        c.send(2, op);
+    }
+    c.settle();
+    let (_, _, primary) = c.locate("hot");
+    c.kill_and_forget(primary);
+    c.mark_down(primary);
+    c.mark_out(primary);
+    c.settle();
+    assert_eq!(c.active(), 4, "{:#?}", c.log);
+    let all: Vec<i32> = (0..4).filter(|o| *o != primary).collect();
+    c.kill(all[0]);
+    c.settle();
+    for i in 0..40 {
+        assert_eq!(c.read(&format!("o{i}")).map(|d| d.len()), Ok(1000 * i), "o{i}");
+    }
+    assert_eq!(c.read("hot").as_deref(), Ok(&2299u32.to_le_bytes()[..]));
+}
+
+#[test]
+fn a_cluster_that_stopped_resumes() {
+    let mut c = Cluster::new(6, 3, 3, 2, 8);
+    for i in 0..20 {
+        assert_eq!(c.write(&format!("o{i}"), b"kept"), 0);
+    }
+    for osd in 0..3 {
+        c.stop(osd);
+    }
+    for osd in 0..3 {
+        c.start(osd);
+    }
+    c.settle();
+    assert_eq!(c.active(), 8, "{:#?}", c.log);
+    for i in 0..20 {
+        assert_eq!(c.read(&format!("o{i}")).as_deref(), Ok(&b"kept"[..]));
+    }
+}
+
+#[test]
+fn too_few_members_do_not_serve() {
+    let mut c = Cluster::new(7, 3, 3, 2, 2);
+    assert_eq!(c.write("x", b"1"), 0);
+    c.kill(0);
+    c.settle();
+    assert_eq!(c.active(), 2, "{:#?}", c.log);
+    c.kill(1);
+    c.mark_down(1);
+    c.settle();
+    assert_eq!(c.active(), 0);
+    c.start(0);
+    c.settle();
+    assert_eq!(c.active(), 2, "{:#?}", c.log);
+    assert_eq!(c.read("x").as_deref(), Ok(&b"1"[..]));
+}
+
+#[test]
+fn requests_to_the_wrong_osd_are_refused_or_dropped() {
+    let mut c = Cluster::new(8, 3, 3, 2, 4);
+    let (_, _, primary) = c.locate("x");
+    let other = (primary + 1) % 3;
+    let op = c.request("x", vec![write_item(b"1")]);
+    c.send_to(other, 1, 900, op.clone());
+    let mut old = op.clone();
+    old.map_epoch = base::Epoch(1);
+    c.send_to(other, 1, 901, old);
+    let mut early = op;
+    early.map_epoch = c.map.epoch.next();
+    c.send_to(primary, 1, 902, early);
+    c.settle_for(Duration::from_millis(300));
+    assert_eq!(c.replies[&(1, 900)][0].result, -6, "ENXIO for one who should know better");
+    assert!(!c.replies.contains_key(&(1, 901)), "dropped: its client will learn of the new map");
+    assert!(!c.replies.contains_key(&(1, 902)), "a newer map is waited for");
+    c.publish(|_, _| {});
+    c.settle_for(Duration::from_millis(300));
+    assert_eq!(c.replies[&(1, 902)][0].result, 0);
+}
+
+/// Random kills, returns and writes; in the end everybody agrees and every acknowledged append is there once, in order.
+#[test]
+fn acknowledged_appends_survive_random_faults() {
+    for seed in 0..12 {
+        let mut c = Cluster::new(100 + seed, 3, 3, 2, 2);
+        let mut sent: Vec<(u64, wire::messages::OsdOp, u8)> = Vec::new();
+        for round in 0..30u8 {
+            for _ in 0..c.rng.below(4) {
+                let byte = sent.len() as u8;
+                let op = c.request("log", vec![append_item(&[byte])]);
+                let tid = c.send(1, op.clone());
+                sent.push((tid, op, byte));
+            }
+            for _ in 0..c.rng.below(60) {
+                c.step();
+            }
+            let running: Vec<i32> = (0..3).filter(|o| c.is_running(*o)).collect();
+            let victim = c.rng.below(3) as i32;
+            match c.rng.below(6) {
+                0 if running.len() == 3 => c.kill(victim),
+                1 if !c.is_running(victim) => c.start(victim),
+                2 => c.settle_for(Duration::from_millis(300)),
+                3 if round % 5 == 0 => c.settle(),
+                _ => {}
+            }
+        }
+        (0..3).for_each(|o| {
+            if !c.is_running(o) {
+                c.start(o);
+            }
+        });
+        c.settle();
+        for (tid, mut op, _) in sent.clone() {
+            if !c.replies.contains_key(&(1, tid)) {
+                op.map_epoch = c.map.epoch;
+                c.resend(1, tid, op);
+            }
+        }
+        c.settle();
+        assert_eq!(c.active(), 2, "seed {seed}: {:#?}", c.log);
+        let data = c.read("log").unwrap_or_default();
+        let mut seen = data.to_vec();
+        seen.sort_unstable();
+        let mut expected: Vec<u8> = sent.iter().map(|(_, _, byte)| *byte).collect();
+        expected.sort_unstable();
+        assert_eq!(seen, expected, "seed {seed}: every append once; log {:#?}", c.log);
+    }
+}

@@ -1,0 +1,509 @@
+//! A cluster without network, disks or clock: OSD engines, memory stores, a monitor that only makes maps, clients that
+//! only send requests. Channels between two ends keep their order; which channel moves next, a seed decides.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use base::rng::SecretRng;
+use base::{Duration, Epoch, Instant, OsdId, PgId, PoolId, Rng};
+use bytes::Bytes;
+use maps::osd_state::WEIGHT_ONE;
+use maps::{Incremental, OsdAddrs, OsdMap, OsdState, PgPool};
+use osd::{BootImage, Command, Osd, OsdConfig};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use store::{Completion, MemoryStore, ObjectStore};
+use wire::messages::{self, Message, OsdMap as OsdMapMessage, OsdOp, OsdOpReply};
+use wire::net::{CloseReason, ConnId, Envelope, NetCommand, NetEvent, Peer, Policy, TicketCaps};
+use wire::osd::{ObjectLocator, OpCode, OsdOpItem, RequestFlags, SpgId};
+use wire::types::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
+use wire::{Decode, Encode};
+
+pub(crate) const POOL: PoolId = PoolId(1);
+const FSID: Uuid = Uuid([7; 16]);
+
+/// Who may be at an end of a channel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum End {
+    Osd(i32),
+    Mon,
+    Client(u64),
+}
+
+struct Node {
+    osd: Osd,
+    store: MemoryStore,
+    nonce: u32,
+    accepted: u64,
+    up_since: Instant,
+}
+
+pub(crate) struct Cluster {
+    pub(crate) now: Instant,
+    pub(crate) rng: Rng,
+    pub(crate) map: OsdMap,
+    incrementals: BTreeMap<Epoch, Bytes>,
+    nodes: BTreeMap<i32, Node>,
+    saved: BTreeMap<i32, MemoryStore>,
+    /// The other end of each session end.
+    links: BTreeMap<(End, ConnId), (End, ConnId)>,
+    channels: BTreeMap<(End, ConnId), VecDeque<NetEvent>>,
+    followers: BTreeMap<i32, (ConnId, u64)>,
+    pub(crate) replies: BTreeMap<(u64, u64), Vec<OsdOpReply>>,
+    pub(crate) backoffs: Vec<messages::Backoff>,
+    client_conns: BTreeMap<(u64, i32), ConnId>,
+    next_tid: u64,
+    /// Sessions between these OSDs deliver nothing.
+    pub(crate) cut: Vec<(i32, i32)>,
+    pub(crate) pg_stats: BTreeMap<PgId, Bytes>,
+    pub(crate) log: Vec<String>,
+    nonces: u32,
+}
+
+fn addrs(osd: i32, nonce: u32, port: u16) -> AddrVec {
+    let socket = format!("127.0.0.1:{}", port + osd as u16).parse().expect("a literal address");
+    AddrVec::one(EntityAddr::msgr2(socket, nonce))
+}
+
+impl Cluster {
+    /// A cluster of `osds` OSDs with one pool of `size` replicas and `pg_num` PGs; ready when this returns.
+    pub(crate) fn new(seed: u64, osds: i32, size: u8, min_size: u8, pg_num: u32) -> Cluster {
+        let mut map = OsdMap::new(FSID);
+        let mut inc = Incremental::new(FSID, Epoch(1), Default::default());
+        let mut crush = crush::CrushMap::simple("osd").expect("osd is a type");
+        for osd in 0..osds {
+            let place = [("root", "default"), ("host", "one")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+            crush
+                .create_or_move_item(osd, WEIGHT_ONE, &format!("osd.{osd}"), &place.into_iter().collect())
+                .expect("a new OSD has a place");
+        }
+        inc.crush = crush.to_bytes();
+        inc.new_max_osd = Some(osds as u32);
+        for osd in (0..osds).map(OsdId) {
+            inc.new_state.insert(osd, OsdState::EXISTS);
+            inc.new_weight.insert(osd, WEIGHT_ONE);
+        }
+        let mut pool = PgPool { size, min_size, crush_rule: 0, ..PgPool::default() };
+        pool.set_pg_num(pg_num);
+        inc.new_pools.insert(POOL, pool);
+        inc.new_pool_names.insert(POOL, "test".to_owned());
+        inc.new_pool_max = Some(POOL);
+        map.apply(&inc).expect("the first map");
+        let mut cluster = Cluster {
+            now: Instant::from_secs(1_700_000_000),
+            rng: Rng::new(seed),
+            map,
+            incrementals: BTreeMap::from([(Epoch(1), inc.to_bytes())]),
+            nodes: BTreeMap::new(),
+            saved: BTreeMap::new(),
+            links: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            followers: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            backoffs: Vec::new(),
+            client_conns: BTreeMap::new(),
+            next_tid: 0,
+            cut: Vec::new(),
+            pg_stats: BTreeMap::new(),
+            log: Vec::new(),
+            nonces: 0,
+        };
+        (0..osds).for_each(|osd| cluster.start(osd));
+        cluster.settle();
+        cluster
+    }
+
+    /// Starts an OSD with what it had when it ended, or new.
+    pub(crate) fn start(&mut self, id: i32) {
+        self.nonces += 1;
+        let nonce = self.nonces;
+        let store = self.saved.remove(&id).unwrap_or_default();
+        let config = OsdConfig {
+            id: OsdId(id),
+            fsid: FSID,
+            osd_fsid: Uuid([id as u8; 16]),
+            key: None,
+            mon_addrs: vec![addrs(0, 0, 3300)],
+            public_addrs: addrs(id, nonce, 6800),
+            cluster_addrs: addrs(id, nonce, 6900),
+            metadata: BTreeMap::new(),
+            store_bytes: 1 << 30,
+            accept_loss: false,
+            stats_interval: Duration::from_secs(5),
+        };
+        let image = BootImage::load(config.id, config.osd_fsid, &mut |r| store.read(&r)).expect("our own store");
+        let osd = Osd::new(self.now, config, SecretRng::from_entropy([nonce as u8; 32]), image);
+        self.nodes.insert(id, Node { osd, store, nonce, accepted: 0, up_since: self.now });
+    }
+
+    /// Ends an OSD without a word; its store keeps what was committed.
+    pub(crate) fn kill(&mut self, id: i32) {
+        let node = self.nodes.remove(&id).expect("it runs");
+        self.saved.insert(id, node.store);
+        self.followers.remove(&id);
+        self.client_conns.retain(|(_, osd), _| *osd != id);
+        let ends: Vec<_> = self.links.iter().filter(|((end, _), _)| *end == End::Osd(id)).collect();
+        let peers: Vec<_> = ends.iter().map(|(_, peer)| **peer).collect();
+        self.links.retain(|(end, _), (peer, _)| *end != End::Osd(id) && *peer != End::Osd(id));
+        self.channels.retain(|(end, _), _| *end != End::Osd(id));
+        for (end, conn) in peers {
+            self.deliver(end, conn, NetEvent::Closed { conn, why: CloseReason::Fault });
+        }
+    }
+
+    /// Ends an OSD and throws its store away.
+    pub(crate) fn kill_and_forget(&mut self, id: i32) {
+        self.kill(id);
+        self.saved.remove(&id);
+    }
+
+    pub(crate) fn is_running(&self, id: i32) -> bool {
+        self.nodes.contains_key(&id)
+    }
+
+    /// Asks an OSD to stop cleanly, and waits for it.
+    pub(crate) fn stop(&mut self, id: i32) {
+        let now = self.now;
+        self.nodes.get_mut(&id).expect("it runs").osd.shutdown(now);
+        for _ in 0..200 {
+            self.settle_for(Duration::from_millis(50));
+            if !self.nodes.contains_key(&id) {
+                return;
+            }
+        }
+        panic!("osd.{id} does not stop");
+    }
+
+    pub(crate) fn osd(&self, id: i32) -> &Osd {
+        &self.nodes[&id].osd
+    }
+
+    pub(crate) fn store(&self, id: i32) -> &MemoryStore {
+        &self.nodes[&id].store
+    }
+
+    fn deliver(&mut self, end: End, conn: ConnId, event: NetEvent) {
+        self.channels.entry((end, conn)).or_default().push_back(event);
+    }
+
+    /// Publishes the next map.
+    pub(crate) fn publish(&mut self, change: impl FnOnce(&OsdMap, &mut Incremental)) {
+        let mut inc = Incremental::new(FSID, self.map.epoch.next(), Default::default());
+        change(&self.map, &mut inc);
+        self.map.apply(&inc).expect("our own map");
+        self.incrementals.insert(inc.epoch, inc.to_bytes());
+        for osd in self.followers.keys().copied().collect::<Vec<_>>() {
+            self.send_maps(osd);
+        }
+    }
+
+    pub(crate) fn mark_down(&mut self, osd: i32) {
+        if self.map.is_up(OsdId(osd)) {
+            self.publish(|_, inc| inc.new_state.extend([(OsdId(osd), OsdState::UP)]));
+        }
+    }
+
+    pub(crate) fn mark_out(&mut self, osd: i32) {
+        self.publish(|_, inc| inc.new_weight.extend([(OsdId(osd), 0)]));
+    }
+
+    fn send_maps(&mut self, osd: i32) {
+        let Some((conn, start)) = self.followers.get_mut(&osd) else { return };
+        let mut message = OsdMapMessage { fsid: FSID, newest: self.map.epoch, ..Default::default() };
+        let from = Epoch(*start as u32);
+        message.incremental = self.incrementals.range(from..).map(|(e, b)| (*e, b.clone())).collect();
+        *start = u64::from(self.map.epoch.0) + 1;
+        let (conn, event) = (*conn, message);
+        if !event.incremental.is_empty() {
+            self.deliver(End::Osd(osd), conn, NetEvent::Message { conn, envelope: Envelope::new(event) });
+        }
+    }
+
+    fn mon_hears(&mut self, osd: i32, conn: ConnId, message: Message) {
+        match message {
+            Message::MonSubscribe(m) => {
+                if let Some(sub) = m.what.get("osdmap") {
+                    self.followers.insert(osd, (conn, sub.start));
+                    self.send_maps(osd);
+                }
+            }
+            Message::OsdBoot(m) => {
+                self.mark_down(osd);
+                let nonce = self.nodes.get(&osd).map_or(0, |n| n.nonce);
+                let all = OsdAddrs {
+                    client: addrs(osd, nonce, 6800),
+                    cluster: m.cluster_addrs,
+                    heartbeat_front: m.hb_front_addrs,
+                    heartbeat_back: m.hb_back_addrs,
+                };
+                self.publish(|_, inc| inc.new_up.extend([(OsdId(osd), all)]));
+            }
+            Message::OsdAlive(m) => self.publish(|_, inc| inc.new_up_thru.extend([(OsdId(osd), m.want)])),
+            Message::OsdFailure(m) => self.mark_down(m.target.0),
+            Message::OsdMarkMeDown(m) => {
+                self.mark_down(m.target.0);
+                let envelope = Envelope::new(*m);
+                self.deliver(End::Osd(osd), conn, NetEvent::Message { conn, envelope });
+            }
+            Message::PgStats(m) => {
+                for (pg, stat) in m.pg_stats {
+                    self.pg_stats.insert(pg, stat.0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn drain(&mut self, id: i32) {
+        loop {
+            let Some(node) = self.nodes.get_mut(&id) else { return };
+            let Some(command) = node.osd.poll_command() else { break };
+            match command {
+                Command::Net(net) => self.net(id, net),
+                Command::Read { id, request } => node.store.submit_read(self.now, id, request),
+                Command::Commit { id, transaction } => node.store.submit_commit(self.now, id, transaction),
+                Command::Log { text, level } => self.log.push(format!("osd.{id} {level:?}: {text}")),
+                Command::Stopped => {
+                    self.kill(id);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn net(&mut self, id: i32, command: NetCommand) {
+        let me = End::Osd(id);
+        match command {
+            NetCommand::Open { conn, to, kind: EntityType::MON, .. } => {
+                drop(to);
+                self.links.insert((me, conn), (End::Mon, conn));
+                let peer = Arc::new(peer(EntityName::mon(0)));
+                self.deliver(me, conn, NetEvent::Opened { conn, peer });
+            }
+            NetCommand::Open { conn, to, policy, .. } => {
+                let there = |(osd, node): (&i32, &Node)| (addrs(*osd, node.nonce, 6900) == to).then_some(*osd);
+                match self.nodes.iter().find_map(there) {
+                    Some(other) => {
+                        let accepted = self.accept(other);
+                        self.links.insert((me, conn), (End::Osd(other), accepted));
+                        self.links.insert((End::Osd(other), accepted), (me, conn));
+                        let ours = Arc::new(peer(EntityName::osd(OsdId(id))));
+                        self.deliver(End::Osd(other), accepted, NetEvent::Opened { conn: accepted, peer: ours });
+                        let theirs = Arc::new(peer(EntityName::osd(OsdId(other))));
+                        self.deliver(me, conn, NetEvent::Opened { conn, peer: theirs });
+                    }
+                    None if policy == Policy::Lossy => {
+                        self.deliver(me, conn, NetEvent::Closed { conn, why: CloseReason::Refused });
+                    }
+                    None => {}
+                }
+            }
+            NetCommand::Send { conn, envelope } => match self.links.get(&(me, conn)).copied() {
+                Some((End::Mon, _)) => self.mon_hears(id, conn, envelope.message),
+                Some((End::Client(client), _)) => self.client_hears(client, envelope),
+                Some((end, conn)) => {
+                    // Through the bytes, as between processes.
+                    let message = Message::decode(envelope.message.into_payload()).expect("our own message");
+                    let envelope = Envelope { message, ..envelope };
+                    self.deliver(end, conn, NetEvent::Message { conn, envelope });
+                }
+                None => {}
+            },
+            NetCommand::Close { conn } => {
+                self.channels.remove(&(me, conn));
+                if let Some((end, conn)) = self.links.remove(&(me, conn)) {
+                    self.links.remove(&(end, conn));
+                    self.deliver(end, conn, NetEvent::Closed { conn, why: CloseReason::Fault });
+                }
+            }
+        }
+    }
+
+    fn client_hears(&mut self, client: u64, envelope: Envelope) {
+        match envelope.message {
+            Message::OsdOpReply(reply) => self.replies.entry((client, envelope.tid)).or_default().push(*reply),
+            Message::Backoff(backoff) => self.backoffs.push(*backoff),
+            _ => {}
+        }
+    }
+
+    fn accept(&mut self, osd: i32) -> ConnId {
+        let node = self.nodes.get_mut(&osd).expect("it runs");
+        node.accepted += 1;
+        ConnId(ConnId::ACCEPTED | node.accepted)
+    }
+
+    /// Moves one thing, chosen by the seed: a message, or a store's completion. False if nothing moves.
+    pub(crate) fn step(&mut self) -> bool {
+        for id in self.nodes.keys().copied().collect::<Vec<_>>() {
+            self.drain(id);
+        }
+        let is_cut = |a: End, b: End| match (a, b) {
+            (End::Osd(a), End::Osd(b)) => self.cut.contains(&(a, b)) || self.cut.contains(&(b, a)),
+            _ => false,
+        };
+        let open = |(key, queue): (&(End, ConnId), &VecDeque<NetEvent>)| {
+            let cut = self.links.get(key).is_some_and(|(peer, _)| is_cut(key.0, *peer));
+            (!queue.is_empty() && !cut).then_some(*key)
+        };
+        let ready: Vec<(End, ConnId)> = self.channels.iter().filter_map(open).collect();
+        let count = ready.len() + self.nodes.len();
+        let start = self.rng.below(count.max(1) as u64) as usize;
+        for turn in (0..count).map(|i| (start + i) % count) {
+            if let Some(key) = ready.get(turn) {
+                let event = self.channels.get_mut(key).and_then(VecDeque::pop_front).expect("it is not empty");
+                if let End::Osd(id) = key.0
+                    && let Some(node) = self.nodes.get_mut(&id)
+                {
+                    node.osd.handle_net(self.now, event);
+                    self.drain(id);
+                }
+                return true;
+            }
+            let id = *self.nodes.keys().nth(turn - ready.len()).expect("within the count");
+            let node = self.nodes.get_mut(&id).expect("it runs");
+            if let Some(completion) = node.store.poll_completion() {
+                match completion {
+                    Completion::Committed(id, result) => node.osd.handle_committed(self.now, id, result),
+                    Completion::Read(id, result) => node.osd.handle_read(self.now, id, result),
+                }
+                node.osd.check_invariants();
+                self.drain(id);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lets time pass until nothing moves for a while.
+    pub(crate) fn settle(&mut self) {
+        self.settle_for(Duration::from_secs(6));
+    }
+
+    pub(crate) fn settle_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            let mut steps = 0;
+            while self.step() {
+                steps += 1;
+                assert!(steps < 2_000_000, "the cluster never rests");
+            }
+            self.now = self.now + Duration::from_millis(100);
+            let due: Vec<i32> = self.nodes.keys().copied().collect();
+            for id in due {
+                let now = self.now;
+                let node = self.nodes.get_mut(&id).expect("it runs");
+                if node.osd.next_wakeup().is_some_and(|at| at <= now) {
+                    node.osd.handle_timer(now);
+                }
+                self.drain(id);
+            }
+        }
+        self.nodes.values().for_each(|node| node.osd.check_invariants());
+    }
+
+    /// The PG and primary of an object.
+    pub(crate) fn locate(&self, name: &str) -> (PgId, u32, i32) {
+        let locator = maps::ObjectLocator::pool(POOL);
+        let raw = self.map.object_to_raw_pg(&locator, name.as_bytes()).expect("the pool exists");
+        let pg = self.map.pool(POOL).expect("the pool exists").raw_pg_to_pg(raw);
+        (pg, raw.seed, self.map.pg_to_up_acting(pg).acting_primary.0)
+    }
+
+    /// A request on an object, as a client with the newest map sends it.
+    pub(crate) fn request(&self, name: &str, ops: Vec<OsdOpItem>) -> OsdOp {
+        let (pg, hash, _) = self.locate(name);
+        let mut op = OsdOp::new(
+            SpgId::replicated(pg),
+            hash,
+            ObjectLocator::new(POOL),
+            Bytes::copy_from_slice(name.as_bytes()),
+            ops,
+        );
+        op.map_epoch = self.map.epoch;
+        op.flags = RequestFlags::ACK | RequestFlags::ONDISK;
+        op.mtime = self.now.into();
+        op
+    }
+
+    /// Sends a request; gives its number, by which `replies` has the answers.
+    pub(crate) fn send(&mut self, client: u64, op: OsdOp) -> u64 {
+        self.next_tid += 1;
+        self.resend(client, self.next_tid, op);
+        self.next_tid
+    }
+
+    /// Sends a request (again) under a number.
+    pub(crate) fn resend(&mut self, client: u64, tid: u64, op: OsdOp) {
+        let primary = self.map.pg_to_up_acting(op.pgid.pg).acting_primary.0;
+        self.send_to(primary, client, tid, op);
+    }
+
+    /// Sends a request to an OSD, right or wrong.
+    pub(crate) fn send_to(&mut self, osd: i32, client: u64, tid: u64, op: OsdOp) {
+        if !self.nodes.contains_key(&osd) {
+            return;
+        }
+        let conn = match self.client_conns.get(&(client, osd)) {
+            Some(conn) => *conn,
+            None => {
+                let conn = self.accept(osd);
+                self.client_conns.insert((client, osd), conn);
+                self.links.insert((End::Osd(osd), conn), (End::Client(client), conn));
+                let peer = Arc::new(peer(EntityName::client(base::GlobalId(client))));
+                self.deliver(End::Osd(osd), conn, NetEvent::Opened { conn, peer });
+                conn
+            }
+        };
+        let message = Message::decode(Message::from(op).into_payload()).expect("our own message");
+        let envelope = Envelope { tid, priority: 127, message };
+        self.deliver(End::Osd(osd), conn, NetEvent::Message { conn, envelope });
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(crate) fn call(&mut self, name: &str, ops: Vec<OsdOpItem>) -> OsdOpReply {
+        let op = self.request(name, ops);
+        let tid = self.send(1, op);
+        for _ in 0..100 {
+            while self.step() {
+                if let Some(replies) = self.replies.get(&(1, tid)) {
+                    return replies[0].clone();
+                }
+            }
+            self.settle_for(Duration::from_millis(100));
+            if let Some(replies) = self.replies.get(&(1, tid)) {
+                return replies[0].clone();
+            }
+        }
+        panic!("no answer; log: {:#?}", self.log);
+    }
+
+    pub(crate) fn write(&mut self, name: &str, data: &[u8]) -> i32 {
+        let item = OsdOpItem::extent(OpCode::WRITEFULL, 0, data.len() as u64);
+        self.call(name, vec![item.with_payload(Bytes::copy_from_slice(data))]).result
+    }
+
+    pub(crate) fn read(&mut self, name: &str) -> Result<Bytes, i32> {
+        let reply = self.call(name, vec![OsdOpItem::extent(OpCode::READ, 0, 0)]);
+        if reply.result < 0 { Err(reply.result) } else { Ok(reply.ops[0].item.payload.clone()) }
+    }
+
+    /// How many PGs serve.
+    pub(crate) fn active(&self) -> usize {
+        self.nodes.values().map(|node| node.osd.primaries().1).sum()
+    }
+}
+
+fn peer(name: EntityName) -> Peer {
+    Peer {
+        entity: name.to_string(),
+        name,
+        addrs: AddrVec::default(),
+        global_id: name.num as u64,
+        features: 0,
+        caps: TicketCaps { allow_all: true, caps: Bytes::new() },
+    }
+}
+
+/// Reads a value that a test knows to be there.
+pub(crate) fn open<T: Decode>(bytes: &Bytes) -> T {
+    T::from_bytes(bytes).expect("our own encoding")
+}

@@ -97,8 +97,10 @@ pub struct Core {
     pub sessions: Sessions,
     /// Sessions to other OSDs.
     pub peers: Peers,
-    /// Statistics worth reporting have changed.
+    /// The state of a PG has changed: worth a report at once.
     pub stats_changed: bool,
+    /// Objects or bytes have changed: worth a report soon.
+    pub counts_changed: bool,
     /// The up_thru that some PG waits for.
     pub up_thru_wanted: Epoch,
     out: VecDeque<Command>,
@@ -120,6 +122,7 @@ impl Core {
             sessions: Sessions::default(),
             peers: Peers::default(),
             stats_changed: true,
+            counts_changed: false,
             up_thru_wanted: Epoch(0),
             out: VecDeque::new(),
             reads: FixedHashMap::default(),

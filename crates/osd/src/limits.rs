@@ -25,15 +25,11 @@ pub const OPS_PER_REQUEST_MAX: usize = 1024;
 /// The most bytes each op of a write may return with RETURNVEC (`osd_max_write_op_reply_len`).
 pub const WRITE_REPLY_BYTES_MAX: usize = 64;
 
-/// Log entries to keep in an idle PG (`osd_min_pg_log_entries`): how far back a resent request is recognised.
-pub const LOG_ENTRIES_MIN: usize = 250;
-/// Log entries at which trimming begins (`osd_max_pg_log_entries` trades memory for recovery; ours is smaller).
+/// Log entries that a PG keeps (in the sense of `osd_min_pg_log_entries`): how far back a resent request is recognised,
+/// and a returning member is made equal without comparing everything. Entries not durable everywhere are never trimmed.
 pub const LOG_ENTRIES_MAX: usize = 2000;
 /// How many entries one trim removes at the least, so that its cost is shared by as many writes.
 pub const LOG_TRIM_ENTRIES_MIN: usize = 64;
-/// The most writes of a PG on their way to replicas at once. Below `LOG_ENTRIES_MIN`, so that an untrimmed log always
-/// reaches back to what every member has.
-pub const WRITES_IN_FLIGHT_MAX: usize = 200;
 
 /// The most client requests in the OSD at once (`osd_client_message_cap`).
 pub const CLIENT_REQUESTS_MAX: usize = 4096;
@@ -68,8 +64,10 @@ pub const SCAN_NAMES_MAX: usize = 1024;
 pub const BEACON_INTERVAL: Duration = Duration::from_secs(60);
 /// How often to report statistics (`mgr_stats_period`).
 pub const STATS_INTERVAL: Duration = Duration::from_secs(5);
-/// The least time between two reports, when something has changed.
-pub const STATS_INTERVAL_MIN: Duration = Duration::from_millis(250);
+/// The least time between two reports, when the state of a PG has changed.
+pub const STATS_INTERVAL_MIN: Duration = Duration::from_millis(50);
+/// The time between two reports while objects change.
+pub const STATS_INTERVAL_BUSY: Duration = Duration::from_secs(1);
 /// How long to wait before asking the monitor again: to be marked up, for an up_thru, for missing maps.
 pub const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// How long a stopping OSD waits to be marked down.

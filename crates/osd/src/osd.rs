@@ -132,8 +132,9 @@ impl Osd {
     pub fn next_wakeup(&self) -> Option<Instant> {
         let life = &self.life;
         let asking = !life.up || life.stopping.is_some() || self.core.up_thru_wanted > life.alive_sent.0;
-        let own = if asking { self.core.now + ASK_AGAIN / 4 } else { life.beacon_sent + BEACON_INTERVAL };
-        let stats = self.life.up.then(|| self.stats.due(self.core.stats_changed));
+        let speaks = self.mon.session().is_some() && life.up && !life.stopped;
+        let own = if asking || !speaks { self.core.now + ASK_AGAIN / 4 } else { life.beacon_sent + BEACON_INTERVAL };
+        let stats = speaks.then(|| self.stats.due(&self.core));
         [
             Some(own),
             self.mon.next_wakeup(),
@@ -152,7 +153,7 @@ impl Osd {
         self.core.now = now;
         self.mon.handle_timer(now);
         self.drain_mon();
-        self.core.with_peers(|peers, map, now, out| peers.tick(map, now, out));
+        self.tick_peers();
         self.speak();
         if self.life.stopping.is_some_and(|deadline| deadline <= now) {
             self.stop();
@@ -383,7 +384,13 @@ impl Osd {
             }
         }
         self.core.peers.watch(companions);
-        self.core.with_peers(|peers, map, now, out| peers.tick(map, now, out));
+        self.tick_peers();
+    }
+
+    fn tick_peers(&mut self) {
+        for osd in self.core.with_peers(|peers, map, now, out| peers.tick(map, now, out)) {
+            self.pgs.values_mut().for_each(|pg| pg.peer_reset(&mut self.core, osd));
+        }
     }
 
     fn remove_pg(&mut self, id: PgId) {

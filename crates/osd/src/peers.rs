@@ -30,6 +30,8 @@ pub struct Peers {
     sessions: BTreeMap<OsdId, PeerSession>,
     by_conn: BTreeMap<ConnId, OsdId>,
     watched: BTreeSet<OsdId>,
+    /// Peers whose work session was given up by the transport, and when to open another.
+    broken: BTreeMap<OsdId, Instant>,
     next_conn: u64,
 }
 
@@ -42,7 +44,7 @@ impl Peers {
         if let Some(session) = self.sessions.get(&osd) {
             return Some(session.work);
         }
-        if !map.is_up(osd) {
+        if !map.is_up(osd) || self.broken.contains_key(&osd) {
             return None;
         }
         let addrs = map.addrs(osd)?.cluster.clone();
@@ -92,11 +94,12 @@ impl Peers {
         let osd = self.by_conn.remove(&conn)?;
         let session = self.sessions.get_mut(&osd)?;
         if session.work == conn {
-            // The transport gave a lossless session up: the next message opens another.
+            // The transport gave a lossless session up (the peer may not know our ticket yet): another, a little later.
             let session = self.sessions.remove(&osd)?;
             if let Some(probe) = session.probe {
                 self.by_conn.remove(&probe);
             }
+            self.broken.insert(osd, now + PEER_PROBE_INTERVAL);
         } else if session.probe == Some(conn) {
             session.probe = None;
             // At once after the break of a session that stood, at leisure after a refusal.
@@ -114,8 +117,16 @@ impl Peers {
         }
     }
 
-    /// Opens the probes that are due.
-    pub fn tick(&mut self, map: &OsdMap, now: Instant, out: &mut VecDeque<Command>) {
+    /// Opens what is due. Gives the peers whose work session is a new one: what was sent on the old is lost.
+    pub fn tick(&mut self, map: &OsdMap, now: Instant, out: &mut VecDeque<Command>) -> Vec<OsdId> {
+        let due: Vec<OsdId> = self.broken.iter().filter(|(_, at)| **at <= now).map(|(osd, _)| *osd).collect();
+        self.broken.retain(|_, at| *at > now);
+        let renewed = due.into_iter().filter(|osd| self.session(*osd, map, out).is_some()).collect();
+        self.open_probes(map, now, out);
+        renewed
+    }
+
+    fn open_probes(&mut self, map: &OsdMap, now: Instant, out: &mut VecDeque<Command>) {
         for osd in self.watched.clone() {
             if self.session(osd, map, out).is_none() {
                 continue;
@@ -132,7 +143,7 @@ impl Peers {
     /// When the next probe is due.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let due = |osd: &OsdId| self.sessions.get(osd).filter(|s| s.probe.is_none()).map(|s| s.probe_at);
-        self.watched.iter().filter_map(due).min()
+        self.watched.iter().filter_map(due).chain(self.broken.values().copied()).min()
     }
 
     /// Whether to tell the monitor (again) that `osd` is gone; remembers that it was told.

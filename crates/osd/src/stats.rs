@@ -4,7 +4,7 @@
 //! every member would report the same.
 
 use crate::core::Core;
-use crate::limits::STATS_INTERVAL_MIN;
+use crate::limits::{STATS_INTERVAL_BUSY, STATS_INTERVAL_MIN};
 use crate::pg::peering::Step;
 use crate::pg::{Pg, Role};
 use base::hash::FixedHashMap;
@@ -30,16 +30,23 @@ impl Reporter {
     }
 
     /// When the next report is due.
-    pub fn due(&self, changed: bool) -> Instant {
-        self.last + if changed { STATS_INTERVAL_MIN } else { self.interval }
+    pub fn due(&self, core: &Core) -> Instant {
+        self.last
+            + if core.stats_changed {
+                STATS_INTERVAL_MIN
+            } else if core.counts_changed {
+                STATS_INTERVAL_BUSY.min(self.interval)
+            } else {
+                self.interval
+            }
     }
 
     /// The report, if it is due.
     pub fn report(&mut self, core: &mut Core, pgs: &mut FixedHashMap<PgId, Box<Pg>>) -> Option<PgStats> {
-        if core.now < self.due(core.stats_changed) {
+        if core.now < self.due(core) {
             return None;
         }
-        core.stats_changed = false;
+        (core.stats_changed, core.counts_changed) = (false, false);
         self.last = core.now;
         self.sent += 1;
         let pg_stats = pgs.values_mut().filter(|pg| pg.is_primary());

@@ -156,6 +156,15 @@ impl Pg {
         }
     }
 
+    /// The store could not tell.
+    pub fn request_failed(&mut self, core: &mut Core, request: Box<ClientRequest>) {
+        if request.interval == self.since && self.is_active() {
+            self.refuse_read(core, request, Errno::EIO);
+        } else {
+            core.sessions.release(request.bytes);
+        }
+    }
+
     fn refuse_read(&mut self, core: &mut Core, request: Box<ClientRequest>, errno: Errno) {
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
         match request.plan.class {
@@ -324,7 +333,7 @@ impl Pg {
         }
         reply::done(core, &write.request, write.result, write.outcomes, write.version, write.user_version);
         core.sessions.release(write.request.bytes);
-        core.stats_changed = true;
+        core.counts_changed = true;
         if let Some(queue) = self.objects.get_mut(&object) {
             queue.writers -= 1;
             if queue.writers == 0 && !queue.waiting.is_empty() {

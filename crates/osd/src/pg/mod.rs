@@ -46,7 +46,7 @@ pub enum PgRead {
     /// A part of the listing for another OSD.
     Scan(ConnId, Box<wire::messages::PgScan>),
     /// This holder's own listing, before everything is compared.
-    OwnObjects(Epoch),
+    OwnObjects(Epoch, u32),
 }
 
 /// What a PG's commit was for.
@@ -249,6 +249,9 @@ impl Pg {
             Ok(result) => result,
             Err(error) => {
                 core.log(Level::Error, format!("pg {}: read failed: {error}", self.id));
+                if let PgRead::Request(request) = what {
+                    self.request_failed(core, request);
+                }
                 return;
             }
         };
@@ -261,8 +264,8 @@ impl Pg {
             (PgRead::Scan(conn, scan), ReadResult::List { entries, next }) => {
                 self.scan_read(core, conn, &scan, entries, next);
             }
-            (PgRead::OwnObjects(peering), ReadResult::List { entries, next }) => {
-                self.own_objects_read(core, peering, entries, next);
+            (PgRead::OwnObjects(peering, round), ReadResult::List { entries, next }) => {
+                self.own_objects_read(core, (peering, round), entries, next);
             }
             (what, _) => unreachable!("the store answers the question that was asked: {what:?}"),
         }

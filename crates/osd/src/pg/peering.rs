@@ -281,6 +281,7 @@ impl Pg {
 
     /// Whether this peering was begun with messages that `osd` may have lost: then it begins again.
     pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
+        self.resume_sync(core, osd);
         match &mut self.role {
             Role::Peering(peering) if peering.answers.contains_key(&osd) || self.sets.acting.contains(&osd) => {
                 self.start_peering(core);

@@ -40,6 +40,8 @@ pub struct Sync {
     /// In place: what is here, with its record; what the source lists is taken out, the rest is removed at the end.
     own: BTreeMap<ObjectId, Bytes>,
     scanned: bool,
+    /// Counts listings: what belongs to an abandoned one is not taken for this one's.
+    round: u32,
     to_fetch: VecDeque<ObjectId>,
     /// Objects asked for, each with its record once the first piece has come.
     fetching: BTreeMap<ObjectId, Bytes>,
@@ -69,6 +71,7 @@ impl Pg {
             whole: differing.is_none(),
             own: BTreeMap::new(),
             scanned: differing.is_some(),
+            round: 0,
             to_fetch: differing.unwrap_or_default().into_iter().collect(),
             fetching: BTreeMap::new(),
             staged: Vec::new(),
@@ -83,41 +86,45 @@ impl Pg {
             self.commit_info(core, PgCommit::Nothing);
             sync.own.clear();
             self.sync = Some(sync);
-            self.list_own(core, peering, None);
+            self.list_own(core, (peering, 0), None);
         } else {
             self.sync = Some(sync);
             self.fetch_more(core);
         }
     }
 
-    fn list_own(&mut self, core: &mut Core, peering: Epoch, from: Option<ObjectId>) {
+    fn list_own(&mut self, core: &mut Core, listing: (Epoch, u32), from: Option<ObjectId>) {
         let what = ReadWhat::List(ListWant { from, max: SCAN_NAMES_MAX, attr: Some(INFO_ATTR) });
-        core.read(self.id, PgRead::OwnObjects(peering), ReadRequest { collection: self.collection(), what });
+        core.read(
+            self.id,
+            PgRead::OwnObjects(listing.0, listing.1),
+            ReadRequest { collection: self.collection(), what },
+        );
     }
 
     /// A part of what is here.
     pub fn own_objects_read(
         &mut self,
         core: &mut Core,
-        peering: Epoch,
+        listing: (Epoch, u32),
         entries: Vec<ListEntry>,
         next: Option<ObjectId>,
     ) {
-        let Some(sync) = self.sync.as_mut().filter(|s| s.peering == peering) else { return };
+        let Some(sync) = self.sync.as_mut().filter(|s| (s.peering, s.round) == listing) else { return };
         for entry in entries {
             if entry.id.is_clients() {
                 sync.own.insert(entry.id, entry.attr.unwrap_or_default());
             }
         }
         match next {
-            Some(next) => self.list_own(core, peering, Some(next)),
+            Some(next) => self.list_own(core, listing, Some(next)),
             None => self.scan_source(core, None),
         }
     }
 
     fn scan_source(&mut self, core: &mut Core, from: Option<Bytes>) {
         let Some(sync) = &self.sync else { return };
-        let message = PgScan { pg: self.id, map_epoch: core.epoch(), peering: sync.peering, from };
+        let message = PgScan { pg: self.id, map_epoch: core.epoch(), peering: sync.peering, round: sync.round, from };
         core.send_osd(sync.source, Envelope::new(message));
     }
 
@@ -142,6 +149,7 @@ impl Pg {
             pg: self.id,
             map_epoch: core.epoch(),
             peering: scan.peering,
+            round: scan.round,
             objects: clients.map(|entry| (entry.id.to_bytes(), entry.attr.unwrap_or_default())).collect(),
             next: next.map(|next| next.to_bytes()),
         };
@@ -151,7 +159,7 @@ impl Pg {
     /// The source has listed a part of what it has.
     pub fn handle_scan_reply(&mut self, core: &mut Core, from: OsdId, reply: &PgScanReply) {
         let Some(sync) = self.sync.as_mut().filter(|s| s.peering == reply.peering && s.source == from) else { return };
-        if sync.scanned {
+        if sync.scanned || sync.round != reply.round {
             return;
         }
         for (id, record) in &reply.objects {
@@ -181,6 +189,23 @@ impl Pg {
         }
         if sync.fetching.is_empty() && sync.scanned {
             self.finish_sync(core);
+        }
+    }
+
+    /// What was asked of `osd` may be lost: asks again.
+    pub fn resume_sync(&mut self, core: &mut Core, osd: OsdId) {
+        let Some(sync) = self.sync.as_mut().filter(|s| s.source == osd) else { return };
+        for object in core::mem::take(&mut sync.fetching).into_keys() {
+            sync.to_fetch.push_front(object);
+        }
+        sync.round += 1;
+        let listing = (sync.peering, sync.round);
+        if sync.scanned {
+            self.fetch_more(core);
+        } else {
+            sync.own.clear();
+            sync.to_fetch.clear();
+            self.list_own(core, listing, None);
         }
     }
 

@@ -171,6 +171,8 @@ message! {
         map_epoch: Epoch,
         /// The peering.
         peering: Epoch,
+        /// Tells one listing from the next.
+        round: u32,
         /// The first object; none for the first of all.
         from: Option<Bytes>,
     }
@@ -183,6 +185,8 @@ message! {
         map_epoch: Epoch,
         /// From the request.
         peering: Epoch,
+        /// From the request.
+        round: u32,
         /// Objects in order, each with its record.
         objects: Vec<(Bytes, Bytes)>,
         /// Where to go on; none at the end.
@@ -246,8 +250,8 @@ mod tests {
                 bytes: blob("bytes"),
             }
             .into(),
-            PgScan { pg, map_epoch, peering, from: Some(blob("o")) }.into(),
-            PgScanReply { pg, map_epoch, peering, objects: vec![(blob("o"), blob("r"))], next: None }.into(),
+            PgScan { pg, map_epoch, peering, round: 3, from: Some(blob("o")) }.into(),
+            PgScanReply { pg, map_epoch, peering, round: 3, objects: vec![(blob("o"), blob("r"))], next: None }.into(),
             PgRemove { pg, map_epoch }.into(),
         ];
         for message in messages {

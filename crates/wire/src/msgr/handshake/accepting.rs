@@ -129,7 +129,9 @@ impl Messenger {
             return Err(StreamError::Impostor);
         }
         let peer = Arc::new(peer_of(kind, ident, *done, self.config.supported_features));
-        match self.config.accept_policy(kind) {
+        // A peer that may have a lossless session may have lossy ones beside it: what it says decides.
+        let policy = if ident.flags & FLAG_LOSSY != 0 { Policy::Lossy } else { self.config.accept_policy(kind) };
+        match policy {
             Policy::Lossy => {
                 self.replace_lossy(key, &peer);
                 self.open_accepted(now, id, Policy::Lossy, key, peer, ident);
@@ -175,10 +177,18 @@ impl Messenger {
         ident: &ClientIdent,
     ) {
         let conn = self.name_accepted();
-        let mut session = Session::new(conn, policy, peer.name.kind);
+        let kind = peer.name.kind;
+        let mut session = Session::new(conn, policy, kind);
         session.peer = Some(peer);
         let sid = self.add_session(session);
-        if policy == Policy::Lossless || (self.config.replace_lossy && !self.by_addr.contains_key(&key)) {
+        let stands_for_peer = match policy {
+            Policy::Lossless => true,
+            Policy::Lossy => {
+                let usual = self.config.accept_policy(kind) == Policy::Lossy;
+                usual && self.config.replace_lossy && !self.by_addr.contains_key(&key)
+            }
+        };
+        if stands_for_peer {
             self.register(sid, key);
         }
         self.attach_stream(id, sid);

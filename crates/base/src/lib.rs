@@ -10,6 +10,7 @@ pub mod checksum;
 pub mod errno;
 pub mod hash;
 pub mod id;
+pub mod log;
 pub mod rng;
 pub mod time;
 

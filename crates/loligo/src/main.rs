@@ -1,5 +1,45 @@
-//! The command line.
+//! `loligo`: a storage cluster for stock Ceph clients, in one binary.
+//!
+//! Owns the command line, a cluster's directory, processes and logs. No logic worth a unit test of its own lives here
+//! beyond reading and writing files: engines decide, `rt` drives them.
+//!
+//! Read next: `cli` (the verbs), `up` (the main one), `daemons` (from a directory to running daemons).
+#![forbid(unsafe_code)]
 
-fn main() -> anyhow::Result<()> {
-    anyhow::bail!("nothing to run yet")
+mod cli;
+mod cluster_dir;
+mod conf;
+mod daemons;
+mod down;
+mod layout;
+mod logging;
+mod servers;
+mod status;
+mod up;
+
+use clap::Parser;
+use cli::{Cli, Verb};
+use cluster_dir::ClusterDir;
+use std::process::ExitCode;
+
+fn run(verb: &Verb) -> anyhow::Result<()> {
+    match verb {
+        Verb::Up(args) => up::run(args),
+        Verb::Down(args) => down::run(&ClusterDir::new(&args.dir)?),
+        Verb::Status(args) => status::run(&ClusterDir::new(&args.dir)?, args.format),
+        Verb::Mon(args) => daemons::run_mon(&ClusterDir::new(&args.dir)?),
+        Verb::Osd(args) => daemons::run_osd(&ClusterDir::new(&args.dir)?, args.id),
+        Verb::Serve(args) => daemons::run_embedded(&ClusterDir::new(&args.dir)?),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line, causes after colons.
+            eprintln!("loligo: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -32,18 +32,7 @@ use wire::messages::{LogEntry, Message, OsdBoot};
 use wire::net::{ConnId, Envelope, NetCommand, NetEvent};
 use wire::types::{AddrVec, EntityName, EntityType, Uuid};
 
-/// How bad a line of the daemon's own log is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum LogLevel {
-    /// For developers.
-    Debug,
-    /// Ordinary events.
-    Info,
-    /// Something is not as it should be.
-    Warn,
-    /// Something failed.
-    Error,
-}
+pub use base::log::Level as LogLevel;
 
 /// What the engine wants done.
 #[derive(Clone, PartialEq, Debug)]

@@ -17,18 +17,7 @@ use std::sync::Arc;
 use store::{CommitId, ReadId, ReadRequest, Transaction};
 use wire::net::{ConnId, Envelope, NetCommand};
 
-/// How bad something is that is worth a line in the log.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Level {
-    /// Somebody should act.
-    Error,
-    /// Somebody may wonder.
-    Warn,
-    /// A milestone.
-    Info,
-    /// For whoever looks for a fault.
-    Debug,
-}
+pub use base::log::Level;
 
 /// What the engine asks of its driver.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,1 +1,22 @@
 //! The runtime: sockets, disks, threads and the real clock, driving the engines.
+//!
+//! Owns everything that touches the operating system on behalf of a daemon. Refuses to know what messages mean or how
+//! bytes are framed: engines and `wire` do. The only crate that names tokio.
+//!
+//! Read next: `reactor`, one daemon's thread; then `mon_daemon` and `osd_daemon`, what it drives.
+#![forbid(unsafe_code)]
+
+pub mod ask;
+pub mod clock;
+pub mod daemon;
+pub mod hub;
+pub mod image;
+pub mod local;
+mod log;
+pub mod mon_daemon;
+pub mod mon_store;
+pub mod osd_daemon;
+pub mod reactor;
+pub mod signals;
+mod stream;
+pub mod threads;

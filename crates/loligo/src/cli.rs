@@ -1,0 +1,103 @@
+//! The command line: verbs, flags and their help.
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A storage cluster in one binary, for stock Ceph clients.
+#[derive(Debug, Parser)]
+#[command(name = "loligo", version, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Start a cluster in DIR, making it where there is none, and return or wait once it is HEALTH_OK
+    Up(Up),
+    /// Stop the cluster in DIR cleanly
+    Down(Dir),
+    /// Show what runs in DIR and how it is
+    Status(Status),
+    /// Run the monitor of the cluster in DIR
+    Mon(Dir),
+    /// Run one OSD of the cluster in DIR
+    Osd(OsdArgs),
+    /// Run a whole embedded cluster that somebody else watches over
+    #[command(hide = true)]
+    Serve(Dir),
+}
+
+/// Where the objects are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Store {
+    /// In memory; a clean stop saves them, a crash loses them
+    Memory,
+}
+
+/// `loligo up`.
+#[derive(Debug, Parser)]
+pub(crate) struct Up {
+    /// The cluster's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// How many OSDs a new cluster gets [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) osds: Option<u16>,
+    /// Where the objects of a new cluster are kept
+    #[arg(long, value_enum, default_value_t = Store::Memory)]
+    pub(crate) store: Store,
+    /// The monitor's port in a new cluster [default: 3300]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+    /// One process per daemon instead of one thread per daemon
+    #[arg(long)]
+    pub(crate) processes: bool,
+    /// Return once the cluster is HEALTH_OK and leave it running
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// An option for a new cluster's ceph.conf, as KEY=VALUE; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// A cluster's directory.
+#[derive(Debug, Parser)]
+pub(crate) struct Dir {
+    /// The cluster's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+/// `loligo status`.
+#[derive(Debug, Parser)]
+pub(crate) struct Status {
+    /// The cluster's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Plain)]
+    pub(crate) format: Format,
+}
+
+/// How to print an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Plain,
+    /// For programs
+    Json,
+}
+
+/// `loligo osd`.
+#[derive(Debug, Parser)]
+pub(crate) struct OsdArgs {
+    /// The OSD's number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) id: i32,
+    /// The cluster's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}

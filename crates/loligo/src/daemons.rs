@@ -1,0 +1,224 @@
+//! From a cluster's directory to running daemons: alone in this process, or all of them as its threads.
+//!
+//! Owns the reading of configuration and keys. Every complaint names the file it is about.
+
+use crate::cluster_dir::{ClusterDir, PidFile};
+use crate::conf::Conf;
+use crate::layout::MON_NAME;
+use crate::logging;
+use anyhow::{Context, anyhow, bail};
+use base::OsdId;
+use rt::ask::Asker;
+use rt::hub::Hub;
+use rt::mon_daemon::{self, MonSetup};
+use rt::osd_daemon::{self, OsdSetup};
+use rt::threads::DaemonThreads;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use wire::auth::ConMode;
+use wire::cephx::{AuthName, CryptoKey};
+use wire::keyring::Keyring;
+use wire::types::{AddrVec, EntityAddr, EntityType, Uuid};
+
+/// The name of an embedded cluster's one process.
+pub(crate) const EMBEDDED: &str = "loligo";
+
+/// The range of ports that Ceph's daemons choose from (`ms_bind_port_min`, `ms_bind_port_max`).
+const OSD_PORTS: std::ops::RangeInclusive<u16> = 6800..=7568;
+
+/// What `ceph.conf` and the directory say about a cluster.
+#[derive(Debug)]
+pub(crate) struct ClusterConfig {
+    /// The clients' configuration file.
+    pub(crate) conf_path: PathBuf,
+    conf: Conf,
+    fsid: Uuid,
+    mon_addr: SocketAddr,
+    /// The OSDs that are laid out.
+    pub(crate) osds: Vec<i32>,
+}
+
+impl ClusterConfig {
+    /// Reads it.
+    pub(crate) fn read(dir: &ClusterDir) -> anyhow::Result<ClusterConfig> {
+        let conf = dir.read_conf()?;
+        let conf_path = dir.ceph_conf();
+        let value = |key: &str| conf.get("global", key).with_context(|| format!("{}: no {key}", conf_path.display()));
+        let fsid = value("fsid")?;
+        let fsid = Uuid::parse(fsid).with_context(|| format!("{}: fsid `{fsid}` is no uuid", conf_path.display()))?;
+        let host = value("mon_host")?;
+        let mon_addr = parse_mon_host(host)
+            .with_context(|| format!("{}: mon_host `{host}` is not [v2:IP:PORT/0]", conf_path.display()))?;
+        let osds = dir.osd_ids()?;
+        Ok(ClusterConfig { conf_path, conf, fsid, mon_addr, osds })
+    }
+
+    /// The monitor's port.
+    pub(crate) fn mon_port(&self) -> anyhow::Result<u16> {
+        Ok(self.mon_addr.port())
+    }
+
+    /// Somebody who asks the monitor as the administrator.
+    pub(crate) fn admin_asker(&self, dir: &ClusterDir) -> anyhow::Result<Asker> {
+        let admin = AuthName::new(EntityType::CLIENT, "admin");
+        let key = read_key(&dir.admin_keyring(), &admin)?;
+        Ok(Asker { entity: admin, key, mon: self.mon_addrs(), fsid: self.fsid })
+    }
+
+    fn mon_addrs(&self) -> AddrVec {
+        AddrVec::one(EntityAddr::msgr2(self.mon_addr, 0))
+    }
+
+    /// The connection modes of an option such as `ms_service_mode`, favourite first.
+    fn modes(&self, entity: &str, option: &str, default: &str) -> anyhow::Result<Vec<ConMode>> {
+        let text = self.conf.get(entity, option).unwrap_or(default);
+        text.split([' ', ',', ';'])
+            .filter(|word| !word.is_empty())
+            .map(|word| match word {
+                "crc" => Ok(ConMode::Crc),
+                "secure" => Ok(ConMode::Secure),
+                _ => bail!("{}: {option} has `{word}`; crc and secure are possible", self.conf_path.display()),
+            })
+            .collect()
+    }
+}
+
+fn parse_mon_host(text: &str) -> Option<SocketAddr> {
+    let inner = text.trim().strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text.trim());
+    let v2 = inner.split(',').map(str::trim).find_map(|a| a.strip_prefix("v2:"))?;
+    v2.split('/').next()?.parse().ok()
+}
+
+fn read_keyring(path: &Path) -> anyhow::Result<Keyring> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    Keyring::parse(&text).map_err(|e| anyhow!("{}: {e}", path.display()))
+}
+
+fn read_key(path: &Path, name: &AuthName) -> anyhow::Result<CryptoKey> {
+    let keyring = read_keyring(path)?;
+    let entity = keyring.entity(name).with_context(|| format!("{}: no key of {name}", path.display()))?;
+    Ok(entity.key.clone())
+}
+
+fn hostname() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.split('.').next().unwrap_or("localhost").to_owned()
+}
+
+fn mon_setup(dir: &ClusterDir, cluster: &ClusterConfig, hub: Option<Hub>) -> anyhow::Result<MonSetup> {
+    let name = format!("mon.{MON_NAME}");
+    let listener = TcpListener::bind(cluster.mon_addr)
+        .with_context(|| format!("{}, the monitor's address, cannot be used", cluster.mon_addr))?;
+    Ok(MonSetup {
+        name: MON_NAME.to_owned(),
+        fsid: cluster.fsid,
+        addrs: cluster.mon_addrs(),
+        listener,
+        hostname: hostname(),
+        modes: cluster.modes(&name, "ms_mon_service_mode", "secure crc")?,
+        options: cluster.conf.values_for(&name),
+        keyring: read_keyring(&dir.daemon_keyring(&name))?,
+        osds: cluster.osds.iter().map(|&id| OsdId(id)).collect(),
+        store: dir.data(&name).join("store.redb"),
+        hub,
+    })
+}
+
+fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub>) -> anyhow::Result<OsdSetup> {
+    let name = format!("osd.{id}");
+    let host = cluster.mon_addr.ip();
+    let listener = OSD_PORTS
+        .clone()
+        .find_map(|port| TcpListener::bind((host, port)).ok())
+        .with_context(|| format!("{name}: no free port on {host} from {} to {}", OSD_PORTS.start(), OSD_PORTS.end()))?;
+    // The nonce tells this life of the daemon from the one before: with daemons as threads the pid alone does not.
+    let nonce = std::process::id().wrapping_mul(4096).wrapping_add(id as u32);
+    let addr = EntityAddr::msgr2(listener.local_addr()?, nonce);
+    let key = read_key(&dir.daemon_keyring(&name), &AuthName::new(EntityType::OSD, id.to_string()))?;
+    Ok(OsdSetup {
+        id: OsdId(id),
+        fsid: cluster.fsid,
+        addrs: AddrVec::one(addr),
+        listener,
+        mon: cluster.mon_addrs(),
+        key,
+        hostname: hostname(),
+        data: dir.data(&name),
+        hub,
+    })
+}
+
+/// `loligo mon`.
+pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
+    let cluster = ClusterConfig::read(dir)?;
+    let name = format!("mon.{MON_NAME}");
+    let _pid_file = dir.take_pid_file(&name)?;
+    let setup = mon_setup(dir, &cluster, None)?;
+    logging::to_file(&dir.log(&name))?;
+    let mut threads = DaemonThreads::default();
+    threads.start(&name, setup, mon_daemon::run)?;
+    Ok(threads.run_until_stopped()?)
+}
+
+/// `loligo osd`.
+pub(crate) fn run_osd(dir: &ClusterDir, id: i32) -> anyhow::Result<()> {
+    let cluster = ClusterConfig::read(dir)?;
+    if !cluster.osds.contains(&id) {
+        bail!("{} has no osd.{id}; it has {:?}", dir.root().display(), cluster.osds);
+    }
+    let name = format!("osd.{id}");
+    let _pid_file = dir.take_pid_file(&name)?;
+    let setup = osd_setup(dir, &cluster, id, None)?;
+    logging::to_file(&dir.log(&name))?;
+    let mut threads = DaemonThreads::default();
+    threads.start(&name, setup, osd_daemon::run)?;
+    Ok(threads.run_until_stopped()?)
+}
+
+/// `loligo serve`: an embedded cluster in a process that somebody else watches.
+pub(crate) fn run_embedded(dir: &ClusterDir) -> anyhow::Result<()> {
+    Embedded::start(dir, &ClusterConfig::read(dir)?)?.run_until_stopped()
+}
+
+/// All daemons of a cluster as threads of this process.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    threads: DaemonThreads,
+    _pid_file: PidFile,
+}
+
+impl Embedded {
+    /// Reads every key and takes every port, then starts the threads: what is wrong shows before anything runs.
+    pub(crate) fn start(dir: &ClusterDir, cluster: &ClusterConfig) -> anyhow::Result<Embedded> {
+        let pid_file = dir.take_pid_file(EMBEDDED)?;
+        let hub = Hub::default();
+        let mon = mon_setup(dir, cluster, Some(hub.clone()))?;
+        let osds: Vec<(i32, OsdSetup)> = cluster
+            .osds
+            .iter()
+            .map(|&id| Ok((id, osd_setup(dir, cluster, id, Some(hub.clone()))?)))
+            .collect::<anyhow::Result<_>>()?;
+        logging::to_file(&dir.log(EMBEDDED))?;
+        let mut threads = DaemonThreads::default();
+        threads.start(&format!("mon.{MON_NAME}"), mon, mon_daemon::run)?;
+        for (id, setup) in osds {
+            threads.start(&format!("osd.{id}"), setup, osd_daemon::run)?;
+        }
+        Ok(Embedded { threads, _pid_file: pid_file })
+    }
+
+    /// What went wrong, if a daemon has ended by itself.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.threads.ended_early().map(|name| format!("{name} ended by itself"))
+    }
+
+    /// Waits for SIGINT or SIGTERM, or for a daemon that fails; then stops all.
+    pub(crate) fn run_until_stopped(self) -> anyhow::Result<()> {
+        Ok(self.threads.run_until_stopped()?)
+    }
+
+    /// Stops all.
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        Ok(self.threads.stop()?)
+    }
+}

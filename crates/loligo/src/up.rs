@@ -1,0 +1,217 @@
+//! `loligo up`: from a directory, or none, to a cluster that is HEALTH_OK.
+//!
+//! Owns the order: look before anything is touched, lay out, start, wait, say what to type next. Whatever fails leaves
+//! one clear line and, where the cluster is new, nothing else.
+
+use crate::cli;
+use crate::cluster_dir::ClusterDir;
+use crate::daemons::{self, ClusterConfig};
+use crate::layout::{self, MON_NAME, NewCluster, Undo};
+use crate::servers;
+use anyhow::{Context, bail};
+use rt::ask::Asker;
+use serde_json::Value;
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// The monitor's well-known port.
+const PORT_DEFAULT: u16 = 3300;
+/// Enough for three copies.
+const OSDS_DEFAULT: u16 = 3;
+/// How long a cluster may take to become HEALTH_OK.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// How often a start-up that waits looks whether its servers still live.
+const LIVENESS_PERIOD: Duration = Duration::from_millis(250);
+
+/// Runs the verb.
+pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
+    let began = Instant::now();
+    let dir = ClusterDir::new(&args.dir)?;
+    if let Some(server) = dir.running()?.first() {
+        bail!(
+            "{} is in use by a running cluster ({}, pid {}); stop it with `loligo down --dir {}`",
+            dir.root().display(),
+            server.name,
+            server.pid,
+            args.dir.display()
+        );
+    }
+    let mut undo = if dir.is_laid_out() { check_existing(&dir, args)? } else { lay_out_new(&dir, args)? };
+    dir.sweep_stale_pid_files()?;
+    let cluster = ClusterConfig::read(&dir)?;
+    check_port(cluster.mon_port()?)?;
+    let asker = cluster.admin_asker(&dir)?;
+    if args.detach || args.processes {
+        apart(&dir, &cluster, &asker, args, &mut undo, began)
+    } else {
+        let embedded = daemons::Embedded::start(&dir, &cluster)?;
+        let health = match wait_until_healthy(&asker, || embedded.failure()) {
+            Ok(health) => health,
+            Err(error) => {
+                // Where a daemon has failed, its own words say more than our waiting in vain.
+                embedded.stop()?;
+                return Err(error);
+            }
+        };
+        undo.keep();
+        announce(args, &cluster, &health, began);
+        embedded.run_until_stopped()
+    }
+}
+
+fn check_existing(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
+    let there = dir.osd_ids()?.len();
+    if args.osds.is_some_and(|n| usize::from(n) != there) {
+        bail!("{} holds a cluster of {there} OSDs; leave --osds out to resume it", dir.root().display());
+    }
+    if !args.set.is_empty() {
+        bail!(
+            "{} holds a cluster already: change {} instead of --set",
+            dir.root().display(),
+            dir.ceph_conf().display()
+        );
+    }
+    let port = ClusterConfig::read(dir)?.mon_port()?;
+    if args.port.is_some_and(|p| p != port) {
+        bail!("{} holds a cluster whose monitor has port {port}; leave --port out to resume it", dir.root().display());
+    }
+    Ok(Undo::nothing())
+}
+
+fn lay_out_new(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
+    let mut options = Vec::new();
+    for option in &args.set {
+        let (key, value) = option.split_once('=').with_context(|| format!("--set {option}: expected KEY=VALUE"))?;
+        options.push((key.to_owned(), value.to_owned()));
+    }
+    if let Ok(mut entries) = std::fs::read_dir(dir.root())
+        && entries.next().is_some()
+    {
+        bail!("{} is not empty and holds no cluster; name a directory that is empty or new", dir.root().display());
+    }
+    let port = args.port.unwrap_or(PORT_DEFAULT);
+    check_port(port)?;
+    layout::lay_out(dir, &NewCluster { osds: args.osds.unwrap_or(OSDS_DEFAULT), port, options })
+}
+
+fn check_port(port: u16) -> anyhow::Result<()> {
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        Ok(_) => Ok(()),
+        Err(error) => bail!("127.0.0.1:{port}, the monitor's address, cannot be used: {error}; choose with --port"),
+    }
+}
+
+/// Starts servers in processes of their own; stays to watch over them unless they are to be left alone.
+fn apart(
+    dir: &ClusterDir,
+    cluster: &ClusterConfig,
+    asker: &Asker,
+    args: &cli::Up,
+    undo: &mut Undo,
+    began: Instant,
+) -> anyhow::Result<()> {
+    let dir_arg = dir.root().display().to_string();
+    let line = |verb: &[&str]| verb.iter().map(|w| (*w).to_owned()).chain(["--dir".into(), dir_arg.clone()]).collect();
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    if args.processes {
+        commands.push((format!("mon.{MON_NAME}"), line(&["mon"])));
+        for id in &cluster.osds {
+            commands.push((format!("osd.{id}"), line(&["osd", "--id", &id.to_string()])));
+        }
+    } else {
+        commands.push((daemons::EMBEDDED.to_owned(), line(&["serve"])));
+    }
+    let mut children: Vec<(String, Child)> = Vec::new();
+    let ready = commands
+        .iter()
+        .try_for_each(|(name, arguments)| {
+            children.push((name.clone(), servers::spawn(dir, name, arguments)?));
+            Ok(())
+        })
+        .and_then(|()| wait_until_healthy(asker, || ended_early(dir, &mut children)));
+    let health = match ready {
+        Ok(health) => health,
+        Err(error) => {
+            servers::abandon(&mut children);
+            return Err(error);
+        }
+    };
+    undo.keep();
+    announce(args, cluster, &health, began);
+    if args.detach {
+        return Ok(());
+    }
+    rt::signals::wait_for_stop(std::future::pending::<()>())?;
+    let stopped = servers::stop(dir, &dir.running()?);
+    servers::abandon(&mut children);
+    stopped
+}
+
+fn ended_early(dir: &ClusterDir, children: &mut [(String, Child)]) -> Option<String> {
+    children.iter_mut().find_map(|(name, child)| match child.try_wait() {
+        Ok(Some(_)) => Some(format!("{name} ended: {}", servers::last_words(dir, name))),
+        _ => None,
+    })
+}
+
+/// Waits until the cluster serves: HEALTH_OK, or, where an operator's own doing warrants a warning (a pool without an
+/// application), all OSDs up and all placement groups active+clean. Returns the health to show.
+fn wait_until_healthy(asker: &Asker, mut failure: impl FnMut() -> Option<String>) -> anyhow::Result<String> {
+    let began = Instant::now();
+    let mut last = "no answer from the monitor".to_owned();
+    while began.elapsed() < READY_LIMIT {
+        let question = r#"{"prefix":"status","format":"json"}"#;
+        match asker.ask_until(question, LIVENESS_PERIOD, |answer| Readiness::of(&answer.output).ready) {
+            Ok(answer) => match Readiness::of(&answer.output) {
+                Readiness { ready: true, health } => return Ok(health),
+                Readiness { health, .. } => last = health,
+            },
+            Err(error) => last = error.to_string(),
+        }
+        if let Some(failure) = failure() {
+            bail!("{failure}");
+        }
+    }
+    bail!("the cluster did not become healthy within {} s: {last}", READY_LIMIT.as_secs())
+}
+
+/// What a cluster's status says about its readiness.
+struct Readiness {
+    ready: bool,
+    health: String,
+}
+
+impl Readiness {
+    fn of(status: &[u8]) -> Readiness {
+        let status: Value = serde_json::from_slice(status).unwrap_or_default();
+        let health = status["health"]["status"].as_str().unwrap_or("no status").to_owned();
+        if health == "HEALTH_OK" {
+            return Readiness { ready: true, health };
+        }
+        let count = |value: &Value| value.as_u64().unwrap_or(0);
+        let (osds, groups) = (&status["osdmap"], &status["pgmap"]);
+        let states = groups["pgs_by_state"].as_array().map_or(&[][..], Vec::as_slice);
+        let clean = states.iter().all(|state| state["state_name"] == "active+clean");
+        let up = count(&osds["num_osds"]) > 0 && count(&osds["num_osds"]) == count(&osds["num_up_osds"]);
+        let all = states.iter().map(|state| count(&state["count"])).sum::<u64>() == count(&groups["num_pgs"]);
+        let checks = status["health"]["checks"].as_object();
+        let words = checks.into_iter().flatten().filter_map(|(_, check)| check["summary"]["message"].as_str());
+        let health = format!("{health} ({})", words.collect::<Vec<_>>().join("; "));
+        Readiness { ready: up && clean && all && health.starts_with("HEALTH_WARN"), health }
+    }
+}
+
+fn announce(args: &cli::Up, cluster: &ClusterConfig, health: &str, began: Instant) {
+    let shape = if args.processes { "processes" } else { "threads of one process" };
+    println!("{health} after {} ms: a monitor and {} OSDs, {shape}.", began.elapsed().as_millis(), cluster.osds.len());
+    println!("Type next:");
+    println!("  export CEPH_CONF={}", cluster.conf_path.display());
+    println!("  ceph -s");
+    println!("  ceph osd pool create demo && rados bench -p demo 5 write");
+    if args.detach {
+        println!("  loligo down --dir {}", args.dir.display());
+    } else {
+        println!("Ctrl-C stops the cluster.");
+    }
+}

@@ -1,0 +1,48 @@
+//! What the reactor drives: an engine together with the disks it commands.
+//!
+//! Owns the seam between the network half of a daemon's life, which is the same for all, and the rest. An
+//! implementation carries out every command of its engine that does not concern the network.
+
+use base::Instant;
+use wire::auth::Auth;
+use wire::net::{NetCommand, NetEvent};
+
+/// What a daemon wants done outside.
+#[derive(Debug)]
+pub enum Output {
+    /// Something for the network.
+    Net(NetCommand),
+    /// The engine has stopped cleanly; the reactor ends.
+    Stopped,
+}
+
+/// A daemon whose disk failed: it must not go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{daemon}: {reason}")]
+pub struct DaemonFailed {
+    /// Its name.
+    pub daemon: String,
+    /// What happened.
+    pub reason: String,
+}
+
+/// An engine with its disks.
+pub trait Daemon {
+    /// Takes an event from the network.
+    fn handle_net(&mut self, now: Instant, event: NetEvent);
+
+    /// A deadline has passed.
+    fn handle_timer(&mut self, now: Instant);
+
+    /// The next deadline.
+    fn next_wakeup(&self) -> Option<Instant>;
+
+    /// The keys, for handshakes.
+    fn auth(&mut self) -> &mut dyn Auth;
+
+    /// Carries out what concerns disks, and returns the next thing that does not. None when all is quiet.
+    fn poll(&mut self, now: Instant) -> Result<Option<Output>, DaemonFailed>;
+
+    /// Begins a clean stop, which ends with `Output::Stopped`.
+    fn shutdown(&mut self, now: Instant);
+}

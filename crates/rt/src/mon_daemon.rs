@@ -1,0 +1,173 @@
+//! The monitor engine with its store.
+//!
+//! Owns the monitor's start (a new store is laid out, an old one loaded) and the group commit: batches that wait
+//! together go to disk together.
+
+use crate::clock::entropy;
+use crate::daemon::{Daemon, DaemonFailed, Output};
+use crate::hub::Hub;
+use crate::mon_store::{Batch, MonStore, MonStoreError};
+use crate::osd_daemon::MEMORY_STORE_BYTES;
+use crate::reactor::{self, ReactorConfig, Stopper};
+use base::rng::SecretRng;
+use base::{Instant, OsdId};
+use mon::{Command, InitialOsd, Mon, MonConfig, NewCluster, PersistId};
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use wire::auth::{Auth, ConMode};
+use wire::cephx::{AuthName, EntityAuth};
+use wire::keyring::Keyring;
+use wire::msgr::MessengerConfig;
+use wire::net::NetEvent;
+use wire::types::{AddrVec, EntityName, EntityType, Uuid};
+
+/// What a monitor is started with.
+#[derive(Debug)]
+pub struct MonSetup {
+    /// Its name: `a`.
+    pub name: String,
+    /// The cluster.
+    pub fsid: Uuid,
+    /// Its address as the monitor map has it.
+    pub addrs: AddrVec,
+    /// The socket bound there.
+    pub listener: TcpListener,
+    /// The host it runs on.
+    pub hostname: String,
+    /// Connection modes to offer, favourite first.
+    pub modes: Vec<ConMode>,
+    /// Options from the configuration file.
+    pub options: BTreeMap<String, String>,
+    /// The keys a new cluster begins with, the monitors' own among them.
+    pub keyring: Keyring,
+    /// The OSDs a new cluster begins with.
+    pub osds: Vec<OsdId>,
+    /// The store's file.
+    pub store: PathBuf,
+    /// The other daemons of this process.
+    pub hub: Option<Hub>,
+}
+
+/// Runs a monitor until it has stopped.
+pub fn run(setup: MonSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
+    let entity = format!("mon.{}", setup.name);
+    let reactor = ReactorConfig {
+        messenger: MessengerConfig::new(EntityName::mon(0), setup.addrs.clone()),
+        entity: entity.clone(),
+        listeners: vec![setup.listener.try_clone().map_err(|e| failed(&entity, e))?],
+        hub: setup.hub.clone(),
+        entropy: entropy(),
+    };
+    reactor::run(reactor, stopper, |now| start(now, setup).map_err(|reason| failed(&entity, reason)))
+}
+
+fn failed(daemon: &str, reason: impl ToString) -> DaemonFailed {
+    DaemonFailed { daemon: daemon.to_owned(), reason: reason.to_string() }
+}
+
+fn start(now: Instant, setup: MonSetup) -> Result<MonDaemon, String> {
+    let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", setup.store.display());
+    let mut store = MonStore::open(&setup.store).map_err(|e| in_file(&e))?;
+    let mut contents = store.load().map_err(|e| in_file(&e))?;
+    let config = MonConfig {
+        fsid: setup.fsid,
+        name: setup.name,
+        addrs: setup.addrs,
+        hostname: setup.hostname.clone(),
+        modes: setup.modes,
+        options: setup.options,
+        metadata: BTreeMap::new(),
+    };
+    let mut rng = SecretRng::from_entropy(entropy());
+    if contents.is_empty() {
+        let new = new_cluster(&setup.keyring, &setup.osds, &setup.hostname)?;
+        let batch = Mon::mkfs(now, &config, &new, &mut rng);
+        store.commit(std::slice::from_ref(&batch)).map_err(|e| in_file(&e))?;
+        contents = batch.into_iter().filter_map(|(prefix, key, value)| Some(((prefix, key), value?))).collect();
+    }
+    let engine = Mon::new(now, config, rng, contents).map_err(|e| in_file(&e))?;
+    Ok(MonDaemon { engine, store, batches: Vec::new(), ids: Vec::new() })
+}
+
+fn new_cluster(keyring: &Keyring, osds: &[OsdId], host: &str) -> Result<NewCluster, String> {
+    let own = AuthName::new(EntityType::MON, "");
+    let mon_auth = keyring.entity(&own).ok_or("the monitor's keyring has no key of mon.")?.clone();
+    let others = keyring.entities.iter().filter(|(name, _)| **name != own);
+    let entities: Vec<(AuthName, EntityAuth)> = others.map(|(name, auth)| (name.clone(), auth.clone())).collect();
+    let osds = osds
+        .iter()
+        .map(|&id| InitialOsd {
+            id,
+            uuid: Uuid::default(),
+            host: host.to_owned(),
+            device_class: "ssd".to_owned(),
+            size_bytes: MEMORY_STORE_BYTES,
+        })
+        .collect();
+    Ok(NewCluster { mon_auth, entities, osds })
+}
+
+/// The monitor as the reactor drives it.
+pub struct MonDaemon {
+    engine: Mon,
+    store: MonStore,
+    // Reused: batches that go to disk together.
+    batches: Vec<Batch>,
+    ids: Vec<PersistId>,
+}
+
+impl MonDaemon {
+    /// Makes everything asked for so far durable in one commit, and tells the engine.
+    fn persist(&mut self, now: Instant) -> Result<(), MonStoreError> {
+        if self.ids.is_empty() {
+            return Ok(());
+        }
+        self.store.commit(&self.batches)?;
+        self.batches.clear();
+        for id in self.ids.drain(..) {
+            self.engine.handle_persisted(now, id);
+        }
+        Ok(())
+    }
+}
+
+impl Daemon for MonDaemon {
+    fn handle_net(&mut self, now: Instant, event: NetEvent) {
+        self.engine.handle_net(now, event);
+    }
+
+    fn handle_timer(&mut self, now: Instant) {
+        self.engine.handle_timer(now);
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.engine.next_wakeup()
+    }
+
+    fn auth(&mut self) -> &mut dyn Auth {
+        self.engine.auth()
+    }
+
+    fn poll(&mut self, now: Instant) -> Result<Option<Output>, DaemonFailed> {
+        loop {
+            match self.engine.poll_command() {
+                Some(Command::Net(command)) => return Ok(Some(Output::Net(command))),
+                Some(Command::Persist { id, batch }) => {
+                    self.ids.push(id);
+                    self.batches.push(batch);
+                }
+                Some(Command::Log { level, text }) => crate::log::line(level, &text),
+                Some(Command::Stopped) => return Ok(Some(Output::Stopped)),
+                None if self.ids.is_empty() => return Ok(None),
+                None => {
+                    self.persist(now).map_err(|e| DaemonFailed { daemon: "mon".to_owned(), reason: e.to_string() })?
+                }
+            }
+        }
+    }
+
+    fn shutdown(&mut self, now: Instant) {
+        self.engine.shutdown(now);
+    }
+}

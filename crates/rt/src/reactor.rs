@@ -1,0 +1,301 @@
+//! One daemon's thread: sockets, mailbox and timers in, engine in the middle, sockets and mailboxes out.
+//!
+//! Owns the order of work. Stream tasks only read and hand bytes to the messenger; one pump task then lets the engine
+//! work off everything that has arrived and writes every stream once. So messages that arrive together cost one wake-up
+//! and leave in one write.
+//!
+//! Refuses to know protocols: the messenger has the bytes, the daemon the meaning.
+//!
+//! Read next: `stream` (a socket's task), `local` (daemons of this process), `daemon` (what is driven).
+
+use crate::clock::Clock;
+use crate::daemon::{Daemon, DaemonFailed, Output};
+use crate::hub::{Hub, Letter};
+use crate::local::LocalSessions;
+use crate::stream::{self, Stream};
+use base::hash::FixedHashMap;
+use base::{Instant, rng::SecretRng};
+use bytes::BytesMut;
+use std::cell::RefCell;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio::task::spawn_local;
+use wire::msgr::{Messenger, MessengerConfig, StreamCommand, StreamFault, StreamId};
+use wire::net::{NetEvent, Peer, TicketCaps};
+
+/// What a reactor needs besides its daemon.
+#[derive(Debug)]
+pub struct ReactorConfig {
+    /// The messenger's identity and limits.
+    pub messenger: MessengerConfig,
+    /// The entity's name, `osd.0`, as other daemons of this process see it.
+    pub entity: String,
+    /// Where to accept connections; bound already, so that a taken port is known before anything starts.
+    pub listeners: Vec<TcpListener>,
+    /// The other daemons of this process.
+    pub hub: Option<Hub>,
+    /// Seeds the messenger's cookies and nonces.
+    pub entropy: [u8; 32],
+}
+
+/// Asks a running reactor to stop.
+#[derive(Clone, Debug, Default)]
+pub struct Stopper {
+    asked: Arc<Notify>,
+}
+
+impl Stopper {
+    /// Begins a clean stop. May be called from any thread, and more than once.
+    pub fn stop(&self) {
+        self.asked.notify_one();
+    }
+}
+
+/// Everything of one daemon, shared by the tasks of its thread.
+pub(crate) struct Node<D> {
+    pub(crate) clock: Clock,
+    pub(crate) daemon: D,
+    pub(crate) messenger: Messenger,
+    local: Option<LocalSessions>,
+    streams: FixedHashMap<StreamId, Rc<Stream>>,
+    letters: Vec<Letter>,
+    stopped: bool,
+}
+
+/// A node and the bell that wakes its pump.
+pub(crate) struct Shared<D> {
+    pub(crate) node: RefCell<Node<D>>,
+    pub(crate) work: Notify,
+}
+
+/// Runs a daemon until it has stopped. Blocks the calling thread, which becomes the daemon's own.
+pub fn run<D: Daemon + 'static>(
+    config: ReactorConfig,
+    stopper: &Stopper,
+    make: impl FnOnce(Instant) -> Result<D, DaemonFailed>,
+) -> Result<(), DaemonFailed> {
+    let entity = config.entity.clone();
+    let failed = |reason: std::io::Error| DaemonFailed { daemon: entity.clone(), reason: reason.to_string() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let tasks = tokio::task::LocalSet::new();
+    tasks.block_on(&runtime, async {
+        let clock = Clock::start();
+        let daemon = make(clock.now())?;
+        let shared = Rc::new(Shared { node: RefCell::new(Node::new(clock, daemon, &config)), work: Notify::new() });
+        for listener in config.listeners {
+            listener.set_nonblocking(true).map_err(failed)?;
+            let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
+            spawn_local(accept(listener, shared.clone()));
+        }
+        shared.work.notify_one();
+        pump(&shared, stopper).await
+    })
+}
+
+/// How long an accept that failed for want of file descriptors waits before it tries again.
+const ACCEPT_RETRY: std::time::Duration = std::time::Duration::from_millis(50);
+
+async fn accept<D: Daemon + 'static>(listener: tokio::net::TcpListener, shared: Rc<Shared<D>>) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, from)) => {
+                let mut node = shared.node.borrow_mut();
+                let now = node.clock.now();
+                let id = node.messenger.accepted(now, from);
+                node.add_stream(&shared, id, socket);
+                shared.work.notify_one();
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accepting a connection failed");
+                tokio::time::sleep(ACCEPT_RETRY).await;
+            }
+        }
+    }
+}
+
+async fn connect<D: Daemon + 'static>(id: StreamId, to: SocketAddr, shared: Rc<Shared<D>>) {
+    let connected = tokio::net::TcpStream::connect(to).await;
+    let mut node = shared.node.borrow_mut();
+    let now = node.clock.now();
+    match connected.and_then(|socket| Ok((socket.local_addr()?, socket))) {
+        Ok((local, socket)) => {
+            node.messenger.connected(now, id, local);
+            // The messenger may have changed its mind meanwhile: then nothing waits for this stream, and it closes.
+            if node.messenger.outgoing(id).is_some() {
+                node.add_stream(&shared, id, socket);
+            }
+        }
+        Err(error) => node.messenger.stream_failed(now, id, fault(&error)),
+    }
+    shared.work.notify_one();
+}
+
+fn fault(error: &std::io::Error) -> StreamFault {
+    match error.kind() {
+        ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            StreamFault::Refused
+        }
+        _ => StreamFault::Broken,
+    }
+}
+
+async fn pump<D: Daemon + 'static>(shared: &Rc<Shared<D>>, stopper: &Stopper) -> Result<(), DaemonFailed> {
+    let mailbox = shared.node.borrow().local.as_ref().map(|l| l.mailbox().clone());
+    let arrival = async || match &mailbox {
+        Some(mailbox) => mailbox.arrival().await,
+        None => std::future::pending().await,
+    };
+    let mut armed: Option<Instant> = None;
+    let sleep = tokio::time::sleep(std::time::Duration::ZERO);
+    tokio::pin!(sleep);
+    loop {
+        tokio::select! {
+            biased;
+            () = shared.work.notified() => {}
+            () = arrival() => {}
+            () = &mut sleep, if armed.is_some() => armed = None,
+            () = stopper.asked.notified() => {
+                let mut node = shared.node.borrow_mut();
+                let now = node.clock.now();
+                node.daemon.shutdown(now);
+            }
+        }
+        let mut node = shared.node.borrow_mut();
+        node.turn(shared)?;
+        if node.stopped {
+            return Ok(());
+        }
+        // A deadline that moved later is met early and armed anew; so moving one costs nothing per message.
+        let next = node.next_wakeup();
+        if next.is_some_and(|at| armed.is_none_or(|armed| at < armed)) {
+            armed = next;
+            sleep.as_mut().reset(node.clock.deadline(next.expect("checked above")));
+        }
+    }
+}
+
+impl<D: Daemon + 'static> Node<D> {
+    fn new(clock: Clock, daemon: D, config: &ReactorConfig) -> Node<D> {
+        let messenger = Messenger::new(config.messenger.clone(), SecretRng::from_entropy(config.entropy));
+        let local = config.hub.clone().map(|hub| {
+            let me = Peer {
+                name: config.messenger.me,
+                entity: config.entity.clone(),
+                addrs: config.messenger.addrs.clone(),
+                global_id: 0,
+                features: config.messenger.supported_features,
+                caps: TicketCaps { allow_all: true, ..TicketCaps::default() },
+            };
+            LocalSessions::new(hub, me)
+        });
+        let (streams, letters) = (FixedHashMap::default(), Vec::new());
+        Node { clock, daemon, messenger, local, streams, letters, stopped: false }
+    }
+
+    /// Works off everything that has arrived, then writes everything that is to leave.
+    fn turn(&mut self, shared: &Rc<Shared<D>>) -> Result<(), DaemonFailed> {
+        let now = self.clock.now();
+        if self.messenger.next_wakeup().is_some_and(|at| at <= now) {
+            self.messenger.handle_timer(now);
+        }
+        if self.daemon.next_wakeup().is_some_and(|at| at <= now) {
+            self.daemon.handle_timer(now);
+        }
+        while self.step(now)? {}
+        while let Some(command) = self.messenger.poll_stream_command() {
+            match command {
+                StreamCommand::Connect { stream, to } => drop(spawn_local(connect(stream, to, shared.clone()))),
+                StreamCommand::Close { stream, peer, why } => {
+                    tracing::debug!(%peer, %why, "stream closed");
+                    if let Some(stream) = self.streams.remove(&stream) {
+                        stream.close();
+                    }
+                }
+            }
+        }
+        while let Some(id) = self.messenger.poll_dirty() {
+            self.write(now, id, shared);
+        }
+        Ok(())
+    }
+
+    /// One round: events to the engine, its commands out. False when nothing was left to do.
+    fn step(&mut self, now: Instant) -> Result<bool, DaemonFailed> {
+        let mut worked = false;
+        if let Some(local) = &mut self.local {
+            local.mailbox().take(&mut self.letters);
+            for letter in self.letters.drain(..) {
+                local.receive(letter);
+            }
+        }
+        while let Some(event) = self.next_event() {
+            self.daemon.handle_net(now, event);
+            worked = true;
+        }
+        while let Some(output) = self.daemon.poll(now)? {
+            worked = true;
+            match output {
+                Output::Stopped => {
+                    self.stopped = true;
+                    break;
+                }
+                Output::Net(command) => {
+                    let elsewhere = match &mut self.local {
+                        Some(local) => local.command(command),
+                        None => Some(command),
+                    };
+                    if let Some(command) = elsewhere {
+                        self.messenger.command(now, command);
+                    }
+                }
+            }
+        }
+        if let Some(local) = &mut self.local {
+            local.flush();
+        }
+        Ok(worked && !self.stopped)
+    }
+
+    fn next_event(&mut self) -> Option<NetEvent> {
+        self.local.as_mut().and_then(LocalSessions::poll_event).or_else(|| self.messenger.poll_event())
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        [self.messenger.next_wakeup(), self.daemon.next_wakeup()].into_iter().flatten().min()
+    }
+
+    fn add_stream(&mut self, shared: &Rc<Shared<D>>, id: StreamId, socket: tokio::net::TcpStream) {
+        // Small replies must not wait for the peer's acknowledgements.
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, "setting TCP_NODELAY failed");
+        }
+        self.streams.insert(id, Rc::new(Stream::new(id, socket, shared)));
+    }
+
+    fn write(&mut self, now: Instant, id: StreamId, shared: &Rc<Shared<D>>) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        match stream.write(now, id, &mut self.messenger) {
+            Ok(true) => {}
+            Ok(false) => stream::write_when_ready(id, stream, shared),
+            Err(error) => self.fail_stream(id, &error),
+        }
+    }
+
+    /// Hands over bytes that a stream's task has read.
+    pub(crate) fn received(&mut self, id: StreamId, buffer: &mut BytesMut) {
+        let now = self.clock.now();
+        self.messenger.received(now, id, buffer, self.daemon.auth());
+    }
+
+    /// A stream broke: the messenger decides what that means.
+    pub(crate) fn fail_stream(&mut self, id: StreamId, error: &std::io::Error) {
+        if let Some(stream) = self.streams.remove(&id) {
+            stream.close();
+            let now = self.clock.now();
+            self.messenger.stream_failed(now, id, fault(error));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! One socket: its reading task, and writes that never wait.
+//!
+//! Owns the buffers between socket and messenger. Payloads leave the read buffer as slices, so a message is not copied
+//! on its way to the engine; the buffer grows to exactly one big frame when the messenger says how much is missing.
+
+use crate::daemon::Daemon;
+use crate::reactor::Shared;
+use base::Instant;
+use bytes::BytesMut;
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::task::{AbortHandle, spawn_local};
+use wire::msgr::{Messenger, StreamId};
+
+/// Room offered to each read: several small messages, or a good part of a big one.
+const READ_BYTES: usize = 64 << 10;
+
+/// Less room than this is not worth a system call: the buffer is renewed.
+const READ_BYTES_MIN: usize = 8 << 10;
+
+/// How many slices one gathered write takes. Linux takes 1024; more than a few dozen gain nothing.
+const WRITE_SLICES: usize = 64;
+
+/// Reads in a row from one socket before the pump and the other sockets get their turn.
+const READS_PER_TURN: u32 = 8;
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    writer: OwnedWriteHalf,
+    reader: AbortHandle,
+    /// Waits for the socket to take more.
+    late_writer: RefCell<Option<AbortHandle>>,
+}
+
+impl Stream {
+    /// Takes a socket and starts its reading task.
+    pub(crate) fn new<D: Daemon + 'static>(id: StreamId, socket: TcpStream, shared: &Rc<Shared<D>>) -> Stream {
+        let (reader, writer) = socket.into_split();
+        let reader = spawn_local(read(id, reader, shared.clone())).abort_handle();
+        Stream { writer, reader, late_writer: RefCell::new(None) }
+    }
+
+    /// Writes as much of the stream's bytes as the socket takes. False where some are left.
+    pub(crate) fn write(&self, now: Instant, id: StreamId, messenger: &mut Messenger) -> io::Result<bool> {
+        while let Some(queue) = messenger.outgoing(id).filter(|queue| !queue.is_empty()) {
+            let mut slices = [io::IoSlice::new(&[]); WRITE_SLICES];
+            let count = queue.io_slices(&mut slices);
+            let written = match &slices[..count] {
+                [one] => self.writer.try_write(one),
+                many => self.writer.try_write_vectored(many),
+            };
+            match written {
+                Ok(written) => messenger.written(now, id, written),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Ends the stream's tasks; the socket closes with the last of them.
+    pub(crate) fn close(&self) {
+        self.reader.abort();
+        if let Some(writer) = self.late_writer.take() {
+            writer.abort();
+        }
+    }
+}
+
+/// Reads until the stream ends.
+async fn read<D: Daemon + 'static>(id: StreamId, mut socket: OwnedReadHalf, shared: Rc<Shared<D>>) {
+    let mut buffer = BytesMut::with_capacity(READ_BYTES);
+    let mut reads = 0;
+    loop {
+        let want = shared.node.borrow().messenger.want(id);
+        if buffer.capacity() - buffer.len() < want.max(READ_BYTES_MIN) {
+            buffer.reserve(want.max(READ_BYTES));
+        }
+        let result = match socket.read_buf(&mut buffer).await {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        shared.work.notify_one();
+        if let Err(error) = result {
+            return shared.node.borrow_mut().fail_stream(id, &error);
+        }
+        shared.node.borrow_mut().received(id, &mut buffer);
+        reads += 1;
+        if reads % READS_PER_TURN == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Waits in a task of its own until the socket takes more, and writes on.
+pub(crate) fn write_when_ready<D: Daemon + 'static>(id: StreamId, stream: &Rc<Stream>, shared: &Rc<Shared<D>>) {
+    if stream.late_writer.borrow().is_some() {
+        return;
+    }
+    let (own, shared) = (stream.clone(), shared.clone());
+    let task = spawn_local(async move {
+        loop {
+            let ready = own.writer.writable().await;
+            let mut node = shared.node.borrow_mut();
+            let now = node.clock.now();
+            match ready.and_then(|()| own.write(now, id, &mut node.messenger)) {
+                Ok(false) => continue,
+                Ok(true) => drop(own.late_writer.take()),
+                Err(error) => node.fail_stream(id, &error),
+            }
+            shared.work.notify_one();
+            return;
+        }
+    });
+    *stream.late_writer.borrow_mut() = Some(task.abort_handle());
+}

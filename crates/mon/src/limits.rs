@@ -37,17 +37,11 @@ pub const CONFIG_KEY_BYTES_MAX: usize = 64 << 10;
 /// Versions of the configuration kept for `config log` and `config reset`.
 pub const CONFIG_HISTORY_MAX: usize = 50;
 
-/// Global ids are reserved in the store this many at a time (`mon_globalid_prealloc`, v16.2 default 10000).
-pub const GLOBAL_ID_BATCH: u64 = 10_000;
-
 /// The highest OSD id: what `osd setmaxosd` and new ids may reach (`mon_max_osd`, v16.2 default 10000).
 pub const OSD_ID_MAX: i32 = 10_000;
 
 /// Placement groups of one pool (`mon_max_pool_pg_num`, v16.2 default 65536).
 pub const POOL_PG_NUM_MAX: i64 = 65_536;
-
-/// Placement groups an OSD should carry (`mon_max_pg_per_osd`, v16.2 default 250).
-pub const PG_PER_OSD_MAX: u64 = 250;
 
 /// Failure reports kept for one OSD; more reporters add nothing.
 pub const FAILURE_REPORTERS_MAX: usize = 64;

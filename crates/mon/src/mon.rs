@@ -9,7 +9,7 @@
 //! Read next: `dispatch` for messages, `commands` for the CLI, `subscriptions` for what goes out unasked.
 
 use crate::commands::CommandTable;
-use crate::limits::{GATHER, TICK};
+use crate::limits::{GATHER, OUTBOX_MAX, TICK};
 use crate::outbox::{Outbox, PersistId};
 use crate::services::auth::AuthService;
 use crate::services::config::ConfigService;
@@ -204,7 +204,10 @@ impl Mon {
                 }
             }
             NetEvent::Message { conn, envelope } => {
-                if !self.stopping {
+                if self.outbox.held() >= OUTBOX_MAX {
+                    self.sessions.close(conn);
+                    self.outbox.push_now(Command::Net(NetCommand::Close { conn }));
+                } else if !self.stopping {
                     self.dispatch(now, conn, envelope);
                 }
             }

@@ -32,7 +32,7 @@ impl Mon {
             return;
         }
         self.reports.heard_from(osd, now);
-        let next = self.osds.next();
+        let next = self.osds.upcoming();
         if next.is_up(osd) {
             let same =
                 next.addrs(osd).is_some_and(|a| **a == addrs) && next.uuid(osd) == Some(boot.superblock.osd_fsid);
@@ -76,14 +76,14 @@ impl Mon {
 
     /// Makes sure that the map has an entry of this id and uuid.
     fn enter_osd(&mut self, now: Instant, osd: OsdId, uuid: Uuid) {
-        if osd.0 >= self.osds.next().max_osd() {
+        if osd.0 >= self.osds.upcoming().max_osd() {
             self.osds.change().new_max_osd = Some(osd.0 as u32 + 1);
         }
-        if !self.osds.next().exists(osd) {
+        if !self.osds.upcoming().exists(osd) {
             self.osds.flip_state(osd, OsdState::EXISTS.with(OsdState::NEW));
             self.osds.set_weight(osd, 0);
         }
-        let known = self.osds.next().uuid(osd).unwrap_or_default();
+        let known = self.osds.upcoming().uuid(osd).unwrap_or_default();
         if known == uuid {
             return;
         }
@@ -98,7 +98,7 @@ impl Mon {
     }
 
     fn record_boot(&mut self, osd: OsdId, boot: &OsdBoot, addrs: OsdAddrs) {
-        let next = self.osds.next();
+        let next = self.osds.upcoming();
         let (state, flags) = (next.state(osd), next.flags);
         let info = next.info(osd).copied().unwrap_or_default();
         let mut xinfo = next.xinfo(osd).copied().unwrap_or_default();
@@ -122,14 +122,14 @@ impl Mon {
 
     /// Gives an OSD that CRUSH does not know its place: below its host, with its size in TiB as its weight.
     fn place_new_osd(&mut self, osd: OsdId, boot: &OsdBoot) {
-        if !self.option_bool("osd_crush_update_on_start") || self.osds.next().crush.item_exists(osd.0) {
+        if !self.option_bool("osd_crush_update_on_start") || self.osds.upcoming().crush.item_exists(osd.0) {
             return;
         }
         let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
         let initial = self.option_number("osd_crush_initial_weight");
         let size: u64 = boot.metadata.get("osd_device_bytes").and_then(|b| b.parse().ok()).unwrap_or(0);
         let weight = if initial >= 0.0 { (initial * 65536.0) as u32 } else { weight_of_size(size) };
-        let mut crush = (*self.osds.next().crush).clone();
+        let mut crush = (*self.osds.upcoming().crush).clone();
         let placed = crush.insert_item(osd.0, weight, &format!("osd.{osd}"), &default_location(host)).and_then(|()| {
             let class = boot.metadata.get("default_device_class");
             class.map_or(Ok(true), |class| crush.set_device_class(osd.0, class))
@@ -142,7 +142,7 @@ impl Mon {
 
     /// Enters an OSD that said it was alive in `want`, and wants the map to say so.
     pub(crate) fn raise_up_thru(&mut self, osd: OsdId, want: Epoch) {
-        let next = self.osds.next();
+        let next = self.osds.upcoming();
         if next.is_up(osd) && next.info(osd).is_some_and(|info| info.up_thru < want) {
             self.osds.change().new_up_thru.insert(osd, want);
         }

@@ -71,9 +71,9 @@ impl Mon {
     }
 
     fn mark_failed(&mut self, now: Instant, target: OsdId, text: String) {
-        let counts = self.osds.next().osd_counts();
+        let counts = self.osds.upcoming().osd_counts();
         let ratio = counts.up.saturating_sub(1) as f64 / counts.exist.max(1) as f64;
-        if !self.osds.next().is_up(target) || ratio < self.option_number("mon_osd_min_up_ratio") {
+        if !self.osds.upcoming().is_up(target) || ratio < self.option_number("mon_osd_min_up_ratio") {
             return;
         }
         self.osds.mark_down(target);
@@ -82,7 +82,7 @@ impl Mon {
 
     /// An OSD says that it stops.
     pub(crate) fn mark_me_down(&mut self, now: Instant, conn: ConnId, tid: u64, osd: OsdId, m: OsdMarkMeDown) {
-        let map = self.osds.next();
+        let map = self.osds.upcoming();
         let current = map.is_up(osd) && map.addrs(osd).is_some_and(|a| a.client == m.target_addrs);
         if m.target != osd || m.fsid != self.config.fsid {
             return;
@@ -103,14 +103,14 @@ impl Mon {
 
     /// An OSD that is down says that it knows.
     pub(crate) fn mark_me_dead(&mut self, osd: OsdId, m: &OsdMarkMeDead) {
-        if m.target == osd && m.fsid == self.config.fsid && self.osds.next().is_down(osd) {
+        if m.target == osd && m.fsid == self.config.fsid && self.osds.upcoming().is_down(osd) {
             self.set_dead_epoch(osd, m.epoch);
         }
     }
 
     fn set_dead_epoch(&mut self, osd: OsdId, epoch: Epoch) {
-        let Some(mut xinfo) = self.osds.next().xinfo(osd).copied() else { return };
-        if self.osds.next().exists(osd) && xinfo.dead_epoch < epoch {
+        let Some(mut xinfo) = self.osds.upcoming().xinfo(osd).copied() else { return };
+        if self.osds.upcoming().exists(osd) && xinfo.dead_epoch < epoch {
             xinfo.dead_epoch = epoch;
             self.osds.change().new_xinfo.insert(osd, xinfo);
         }
@@ -119,9 +119,9 @@ impl Mon {
     /// An OSD says how full it is.
     pub(crate) fn report_full(&mut self, osd: OsdId, m: &OsdFull) {
         let bits = OsdState::FULL.with(OsdState::BACKFILLFULL).with(OsdState::NEARFULL);
-        let have = self.osds.next().state(osd);
+        let have = self.osds.upcoming().state(osd);
         let flip = OsdState((have.0 ^ m.state) & bits.0);
-        if self.osds.next().is_up(osd) && flip != OsdState::default() {
+        if self.osds.upcoming().is_up(osd) && flip != OsdState::default() {
             self.osds.flip_state(osd, flip);
         }
     }
@@ -133,7 +133,7 @@ impl Mon {
             return;
         }
         for (pg, wish) in m.pg_temp {
-            let next = self.osds.next();
+            let next = self.osds.upcoming();
             let members_exist = wish.iter().all(|osd| next.exists(*osd));
             let leads =
                 next.pg_to_up_acting(pg).concerns(osd) || next.pg_temp.get(&pg).is_some_and(|t| t.contains(&osd));
@@ -152,7 +152,7 @@ impl Mon {
         }
         let timeout = Duration::from_secs_f64(self.option_number("mon_osd_report_timeout").max(1.0));
         for (osd, silence) in self.reports.silent(now, self.osds.map(), timeout) {
-            if self.is_protected(osd, MapFlags::NODOWN, OsdState::NODOWN) || !self.osds.next().is_up(osd) {
+            if self.is_protected(osd, MapFlags::NODOWN, OsdState::NODOWN) || !self.osds.upcoming().is_up(osd) {
                 continue;
             }
             self.osds.mark_down(osd);
@@ -167,19 +167,19 @@ impl Mon {
 
     fn mark_out_absent(&mut self, now: Instant, interval: Duration) {
         for (osd, absence) in self.reports.down_and_in(now) {
-            let counts = self.osds.next().osd_counts();
+            let counts = self.osds.upcoming().osd_counts();
             let ratio = counts.r#in.saturating_sub(1) as f64 / counts.exist.max(1) as f64;
             let protected = self.is_protected(osd, MapFlags::NOOUT, OsdState::NOOUT);
-            let due = absence >= interval && self.osds.next().is_in(osd) && self.osds.next().is_down(osd);
+            let due = absence >= interval && self.osds.upcoming().is_in(osd) && self.osds.upcoming().is_down(osd);
             let enough = ratio >= self.option_number("mon_osd_min_in_ratio");
             if !due || protected || !enough || self.whole_subtree_is_down(osd) {
                 continue;
             }
-            let mut xinfo = self.osds.next().xinfo(osd).copied().unwrap_or_default();
-            xinfo.old_weight = self.osds.next().weight(osd);
+            let mut xinfo = self.osds.upcoming().xinfo(osd).copied().unwrap_or_default();
+            xinfo.old_weight = self.osds.upcoming().weight(osd);
             self.osds.change().new_xinfo.insert(osd, xinfo);
             self.osds.set_weight(osd, 0);
-            if !self.osds.next().state(osd).contains(OsdState::AUTOOUT) {
+            if !self.osds.upcoming().state(osd).contains(OsdState::AUTOOUT) {
                 self.osds.flip_state(osd, OsdState::AUTOOUT);
             }
             let text = format!("Marking osd.{osd} out (has been down for {} seconds)", absence.as_secs());

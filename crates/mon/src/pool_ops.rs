@@ -44,7 +44,7 @@ impl Mon {
         }
         match m.op {
             pool_op::CREATE => {
-                if self.osds.next().pool_id(&m.name).is_some() {
+                if self.osds.upcoming().pool_id(&m.name).is_some() {
                     return Err(Errno::EEXIST);
                 }
                 let rule_id = Some(i32::from(m.crush_rule)).filter(|id| *id >= 0);
@@ -52,13 +52,13 @@ impl Mon {
                 self.create_pool(now, new).map(|_| ()).map_err(|refused| refused.errno)
             }
             pool_op::DELETE => {
-                if self.osds.next().pool(id).is_none() {
+                if self.osds.upcoming().pool(id).is_none() {
                     // Asked for again after it was done: done.
                     return Ok(());
                 }
                 self.delete_pool(id).map_err(|refused| refused.errno)
             }
-            _ if self.osds.next().pool(id).is_none() => Err(Errno::ENOENT),
+            _ if self.osds.upcoming().pool(id).is_none() => Err(Errno::ENOENT),
             pool_op::CREATE_SNAP
             | pool_op::DELETE_SNAP
             | pool_op::CREATE_UNMANAGED_SNAP

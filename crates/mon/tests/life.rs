@@ -85,13 +85,26 @@ fn a_restart_finds_everything_again() {
     ] {
         c.ok(admin, command);
     }
+    let questions =
+        ["osd dump", "auth ls", "config dump", "config-key dump", "osd crush dump", "mon dump", "osd metadata"];
+    let before: Vec<_> = questions.iter().map(|q| c.json(admin, q)).collect();
     c.mon.shutdown(c.now);
     c.drain();
     assert!(c.stopped);
-    let questions =
-        ["osd dump", "auth ls", "config dump", "config-key dump", "osd crush dump", "mon dump", "osd metadata"];
-    let before: Vec<_> = questions.iter().map(|q| c.json(admin, q)).map(|v| v.to_string()).collect::<Vec<_>>();
-    let _ = before;
+    let mut again = Cluster::resume(c.now, c.config.clone(), c.store.clone());
+    let admin = again.admin();
+    for (question, before) in questions.iter().zip(before) {
+        assert_eq!(again.json(admin, question), before, "{question}");
+    }
+}
+
+#[test]
+fn another_clusters_store_is_refused() {
+    let c = Cluster::new(1);
+    let config = mon::MonConfig { fsid: cluster::uuid(9), ..c.config.clone() };
+    let rng = base::rng::SecretRng::from_entropy([1; 32]);
+    let refused = mon::Mon::new(c.now, config, rng, c.store.clone()).err();
+    assert!(matches!(refused, Some(mon::BadStore::OtherCluster { .. })), "{refused:?}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn change(mon: &mut Mon, call: &Call) -> Answer {
     };
     let shown = address::without_kind(&addr);
     if op == "rm" {
-        if !mon.osds.next().blocklist.contains_key(&addr) {
+        if !mon.osds.upcoming().blocklist.contains_key(&addr) {
             return Ok(Reply::status(format!("{shown} isn't blocklisted")));
         }
         let in_map = mon.osds.map().blocklist.contains_key(&addr);

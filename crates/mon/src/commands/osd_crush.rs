@@ -49,7 +49,7 @@ fn refused(error: EditError) -> Refused {
 
 /// Edits the next epoch's CRUSH map; keeps it only if the edit says that something changed.
 fn edit(mon: &mut Mon, change: impl FnOnce(&mut CrushMap) -> Result<bool, EditError>) -> Result<bool, Refused> {
-    let mut crush = (*mon.osds.next().crush).clone();
+    let mut crush = (*mon.osds.upcoming().crush).clone();
     let changed = change(&mut crush).map_err(refused)?;
     if changed {
         mon.osds.set_crush(&crush);
@@ -75,7 +75,7 @@ fn weight(call: &Call) -> Result<(u32, String), Refused> {
 
 fn osd(mon: &mut Mon, call: &Call) -> Result<OsdId, Refused> {
     let osd = call.osd("id")?;
-    if !mon.osds.next().exists(osd) {
+    if !mon.osds.upcoming().exists(osd) {
         return refuse(Errno::ENOENT, format!("osd.{osd} does not exist. Create it before updating the crush map"));
     }
     Ok(osd)
@@ -190,7 +190,7 @@ fn setcrushmap(mon: &mut Mon, call: &Call) -> Answer {
     if call.input.is_empty() {
         return refuse(Errno::EINVAL, "Error: no input; pass the compiled map with -i <file>");
     }
-    let version = i64::from(mon.osds.next().crush_version);
+    let version = i64::from(mon.osds.upcoming().crush_version);
     if let Some(prior) = call.int_opt("prior_version")?
         && prior != version
     {
@@ -198,7 +198,7 @@ fn setcrushmap(mon: &mut Mon, call: &Call) -> Answer {
     }
     let crush = CrushMap::from_bytes(&call.input)
         .map_err(|e| Refused::new(Errno::EINVAL, format!("Failed to parse crushmap: {e}")))?;
-    let missing = mon.osds.next().pools.values().find(|p| crush.rule(i32::from(p.crush_rule)).is_none());
+    let missing = mon.osds.upcoming().pools.values().find(|p| crush.rule(i32::from(p.crush_rule)).is_none());
     if let Some(pool) = missing {
         return refuse(Errno::EINVAL, format!("pools use rule {}, which the new map does not have", pool.crush_rule));
     }
@@ -209,7 +209,7 @@ fn setcrushmap(mon: &mut Mon, call: &Call) -> Answer {
 fn place(mon: &mut Mon, call: &Call, verb: &str) -> Answer {
     let (osd, (weight, weight_text), place) = (osd(mon, call)?, weight(call)?, location(call)?);
     let name = format!("osd.{osd}");
-    if verb == "set" && !mon.osds.next().crush.item_exists(osd.0) {
+    if verb == "set" && !mon.osds.upcoming().crush.item_exists(osd.0) {
         return refuse(
             Errno::ENOENT,
             format!(
@@ -251,7 +251,7 @@ fn create_or_move(mon: &mut Mon, call: &Call) -> Answer {
 
 fn add_bucket(mon: &mut Mon, call: &Call) -> Answer {
     let (name, kind, place) = (call.text("name")?, call.text("type")?, location(call)?);
-    if mon.osds.next().crush.item_id(&name).is_some() {
+    if mon.osds.upcoming().crush.item_id(&name).is_some() {
         return Ok(Reply::status(format!("bucket '{name}' already exists")));
     }
     edit(mon, |crush| {
@@ -272,7 +272,7 @@ fn rename_bucket(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 fn named(mon: &mut Mon, name: &str) -> Result<i32, Refused> {
-    let id = mon.osds.next().crush.item_id(name);
+    let id = mon.osds.upcoming().crush.item_id(name);
     id.ok_or_else(|| Refused::new(Errno::ENOENT, format!("item {name} does not exist")))
 }
 
@@ -297,7 +297,7 @@ fn link(mon: &mut Mon, call: &Call) -> Answer {
 
 fn take_away(mon: &mut Mon, call: &Call, unlink: bool) -> Answer {
     let name = call.text("name")?;
-    let Some(id) = mon.osds.next().crush.item_id(&name) else {
+    let Some(id) = mon.osds.upcoming().crush.item_id(&name) else {
         return Ok(Reply::status(format!("device '{name}' does not appear in the crush map")));
     };
     let ancestor = call.text_opt("ancestor")?;
@@ -365,17 +365,17 @@ fn class_ls_osd(mon: &mut Mon, call: &Call) -> Answer {
 
 fn class_create(mon: &mut Mon, call: &Call) -> Answer {
     let name = call.text("class")?;
-    if mon.osds.next().crush.class_id(&name).is_some() {
+    if mon.osds.upcoming().crush.class_id(&name).is_some() {
         return Ok(Reply::status(format!("class '{name}' already exists")));
     }
     edit(mon, |crush| crush.create_class(&name).map(|_| true))?;
-    let id = mon.osds.next().crush.class_id(&name).unwrap_or(0);
+    let id = mon.osds.upcoming().crush.class_id(&name).unwrap_or(0);
     Ok(Reply::status(format!("created class {name} with id {id} to crush map")))
 }
 
 fn class_rm(mon: &mut Mon, call: &Call) -> Answer {
     let name = call.text("class")?;
-    let Some(id) = mon.osds.next().crush.class_id(&name) else { return Ok(Reply::empty()) };
+    let Some(id) = mon.osds.upcoming().crush.class_id(&name) else { return Ok(Reply::empty()) };
     edit(mon, |crush| crush.remove_class(&name).map(|()| true))?;
     Ok(Reply::status(format!("removed class {name} with id {id} from crush map")))
 }

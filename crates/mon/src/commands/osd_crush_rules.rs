@@ -132,7 +132,7 @@ fn dump(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 fn create(mon: &mut Mon, rule: &SimpleRule<'_>) -> Answer {
-    let mut crush = (*mon.osds.next().crush).clone();
+    let mut crush = (*mon.osds.upcoming().crush).clone();
     if let Some(id) = crush.rule_id(rule.name) {
         let replicated = crush.rule(id).is_some_and(|r| r.kind == rule.kind);
         if replicated {
@@ -162,7 +162,7 @@ fn create_erasure(_: &mut Mon, _: &Call) -> Answer {
 
 fn remove(mon: &mut Mon, call: &Call) -> Answer {
     let name = call.text("name")?;
-    let next = mon.osds.next();
+    let next = mon.osds.upcoming();
     let Some(id) = next.crush.rule_id(&name) else {
         return Ok(Reply::status(format!("rule {name} does not exist")));
     };
@@ -177,7 +177,7 @@ fn remove(mon: &mut Mon, call: &Call) -> Answer {
 
 fn rename(mon: &mut Mon, call: &Call) -> Answer {
     let (from, to) = (call.text("srcname")?, call.text("dstname")?);
-    let mut crush = (*mon.osds.next().crush).clone();
+    let mut crush = (*mon.osds.upcoming().crush).clone();
     crush.rename_rule(&from, &to).map_err(|e| Refused::new(e.errno(), e.to_string()))?;
     mon.osds.set_crush(&crush);
     Ok(Reply::empty())

@@ -133,7 +133,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 fn for_each(mon: &mut Mon, call: &Call, one: impl Fn(&mut Mon, OsdId) -> Result<String, String>) -> Answer {
     let (mut text, mut failed) = (String::new(), false);
     for osd in osds_named(mon, &call.list("ids")?)? {
-        if !mon.osds.next().exists(osd) {
+        if !mon.osds.upcoming().exists(osd) {
             text += &format!("osd.{osd} does not exist. ");
             continue;
         }
@@ -151,13 +151,13 @@ fn for_each(mon: &mut Mon, call: &Call, one: impl Fn(&mut Mon, OsdId) -> Result<
 fn down(mon: &mut Mon, call: &Call) -> Answer {
     let dead = call.flag("definitely_dead");
     for_each(mon, call, |mon, osd| {
-        if mon.osds.next().is_down(osd) {
+        if mon.osds.upcoming().is_down(osd) {
             return Ok(format!("osd.{osd} is already down. "));
         }
         mon.osds.mark_down(osd);
         if dead {
             let epoch = mon.osds.epoch();
-            let mut xinfo = mon.osds.next().xinfo(osd).copied().unwrap_or_default();
+            let mut xinfo = mon.osds.upcoming().xinfo(osd).copied().unwrap_or_default();
             xinfo.dead_epoch = epoch;
             mon.osds.change().new_xinfo.insert(osd, xinfo);
         }
@@ -167,7 +167,7 @@ fn down(mon: &mut Mon, call: &Call) -> Answer {
 
 fn stop(mon: &mut Mon, call: &Call) -> Answer {
     for_each(mon, call, |mon, osd| {
-        if mon.osds.next().is_down(osd) {
+        if mon.osds.upcoming().is_down(osd) {
             return Ok(format!("osd.{osd} is already down. "));
         }
         mon.osds.mark_down(osd);
@@ -178,11 +178,11 @@ fn stop(mon: &mut Mon, call: &Call) -> Answer {
 
 fn out(mon: &mut Mon, call: &Call) -> Answer {
     for_each(mon, call, |mon, osd| {
-        if mon.osds.next().is_out(osd) {
+        if mon.osds.upcoming().is_out(osd) {
             return Ok(format!("osd.{osd} is already out. "));
         }
         mon.osds.set_weight(osd, 0);
-        let mut xinfo = mon.osds.next().xinfo(osd).copied().unwrap_or_default();
+        let mut xinfo = mon.osds.upcoming().xinfo(osd).copied().unwrap_or_default();
         if xinfo.old_weight != 0 {
             xinfo.old_weight = 0;
             mon.osds.change().new_xinfo.insert(osd, xinfo);
@@ -193,10 +193,10 @@ fn out(mon: &mut Mon, call: &Call) -> Answer {
 
 fn in_(mon: &mut Mon, call: &Call) -> Answer {
     for_each(mon, call, |mon, osd| {
-        if mon.osds.next().is_in(osd) {
+        if mon.osds.upcoming().is_in(osd) {
             return Ok(format!("osd.{osd} is already in. "));
         }
-        let old = mon.osds.next().xinfo(osd).map_or(0, |x| x.old_weight);
+        let old = mon.osds.upcoming().xinfo(osd).map_or(0, |x| x.old_weight);
         mon.osds.set_weight(osd, if old > 0 { old } else { IN });
         Ok(format!("marked in osd.{osd}. "))
     })
@@ -204,7 +204,7 @@ fn in_(mon: &mut Mon, call: &Call) -> Answer {
 
 fn rm(mon: &mut Mon, call: &Call) -> Answer {
     for_each(mon, call, |mon, osd| {
-        if mon.osds.next().is_up(osd) {
+        if mon.osds.upcoming().is_up(osd) {
             return Err(format!("osd.{osd} is still up; must be down before removal. "));
         }
         mon.forget_osd(osd);
@@ -215,7 +215,7 @@ fn rm(mon: &mut Mon, call: &Call) -> Answer {
 impl Mon {
     /// Removes an OSD that is down from the map.
     pub(crate) fn forget_osd(&mut self, osd: OsdId) {
-        let state = self.osds.next().state(osd);
+        let state = self.osds.upcoming().state(osd);
         if self.osds.map().exists(osd) {
             // Flipping EXISTS clears everything else that is known.
             self.osds.change().new_state.insert(osd, state);
@@ -232,7 +232,7 @@ impl Mon {
 
 fn existing(mon: &mut Mon, call: &Call) -> Result<OsdId, Refused> {
     let osd = call.osd("id")?;
-    let exists = mon.osds.next().exists(osd);
+    let exists = mon.osds.upcoming().exists(osd);
     if exists { Ok(osd) } else { refuse(Errno::ENOENT, format!("osd.{osd} does not exist")) }
 }
 
@@ -270,7 +270,7 @@ fn reweightn(mon: &mut Mon, call: &Call) -> Answer {
         let Some(weight) = weight.parse::<u32>().ok().filter(|w| *w <= IN) else {
             return refuse(Errno::EINVAL, format!("'{weight}' is no weight between 0 and {IN}"));
         };
-        if !mon.osds.next().exists(osd) {
+        if !mon.osds.upcoming().exists(osd) {
             return refuse(Errno::ENOENT, format!("osd.{osd} does not exist"));
         }
         parsed.push((osd, weight));
@@ -289,16 +289,16 @@ fn primary_affinity(mon: &mut Mon, call: &Call) -> Answer {
 
 /// The lowest id that no OSD has.
 fn free_id(mon: &mut Mon) -> Result<OsdId, Refused> {
-    let next = mon.osds.next();
+    let next = mon.osds.upcoming();
     let free = (0..OSD_ID_MAX).map(OsdId).find(|osd| !next.exists(*osd));
     free.ok_or_else(|| Refused::new(Errno::ERANGE, "there are as many OSDs as there may be"))
 }
 
 fn enter(mon: &mut Mon, osd: OsdId, uuid: Uuid) {
-    if osd.0 >= mon.osds.next().max_osd() {
+    if osd.0 >= mon.osds.upcoming().max_osd() {
         mon.osds.change().new_max_osd = Some(osd.0 as u32 + 1);
     }
-    let state = mon.osds.next().state(osd);
+    let state = mon.osds.upcoming().state(osd);
     if !state.contains(OsdState::EXISTS) {
         mon.osds.flip_state(osd, OsdState::EXISTS.with(OsdState::NEW));
         mon.osds.set_weight(osd, 0);
@@ -311,9 +311,9 @@ fn enter(mon: &mut Mon, osd: OsdId, uuid: Uuid) {
 /// The OSD that a uuid or an id asks for; true if it was there already.
 fn chosen(mon: &mut Mon, uuid: Uuid, id: Option<OsdId>) -> Result<(OsdId, bool), Refused> {
     if uuid != Uuid::default()
-        && let Some(osd) = mon.osds.next().osd_by_uuid(uuid).filter(|_| true)
-        && mon.osds.next().exists(osd)
-        && !mon.osds.next().state(osd).contains(OsdState::DESTROYED)
+        && let Some(osd) = mon.osds.upcoming().osd_by_uuid(uuid).filter(|_| true)
+        && mon.osds.upcoming().exists(osd)
+        && !mon.osds.upcoming().state(osd).contains(OsdState::DESTROYED)
     {
         if id.is_some_and(|id| id != osd) {
             let id = id.unwrap_or(osd);
@@ -325,7 +325,7 @@ fn chosen(mon: &mut Mon, uuid: Uuid, id: Option<OsdId>) -> Result<(OsdId, bool),
         None => Ok((free_id(mon)?, false)),
         Some(osd) if osd.0 >= OSD_ID_MAX => refuse(Errno::ERANGE, format!("osd id {osd} is out of bounds")),
         Some(osd) => {
-            let state = mon.osds.next().state(osd);
+            let state = mon.osds.upcoming().state(osd);
             if state.contains(OsdState::EXISTS) && !state.contains(OsdState::DESTROYED) {
                 return refuse(Errno::EEXIST, format!("id {osd} already in use and does not match uuid {uuid}"));
             }
@@ -385,7 +385,7 @@ fn needs_assent(call: &Call, what: &str) -> Result<(), Refused> {
 }
 
 fn must_be_down(mon: &mut Mon, osd: OsdId) -> Result<(), Refused> {
-    if mon.osds.next().is_up(osd) {
+    if mon.osds.upcoming().is_up(osd) {
         return refuse(Errno::EBUSY, format!("osd.{osd} is not `down`."));
     }
     Ok(())
@@ -403,7 +403,7 @@ fn destroy(mon: &mut Mon, call: &Call) -> Answer {
     )?;
     must_be_down(mon, osd)?;
     remove_key(mon, osd);
-    let state = mon.osds.next().state(osd);
+    let state = mon.osds.upcoming().state(osd);
     if !state.contains(OsdState::DESTROYED) {
         mon.osds.flip_state(osd, OsdState::DESTROYED);
         mon.osds.change().new_uuid.insert(osd, Uuid::default());
@@ -413,7 +413,7 @@ fn destroy(mon: &mut Mon, call: &Call) -> Answer {
 
 fn purge(mon: &mut Mon, call: &Call) -> Answer {
     let osd = call.osd("id")?;
-    if !mon.osds.next().exists(osd) {
+    if !mon.osds.upcoming().exists(osd) {
         return Ok(Reply::status(format!("osd.{osd} does not exist")));
     }
     needs_assent(
@@ -422,7 +422,7 @@ fn purge(mon: &mut Mon, call: &Call) -> Answer {
     )?;
     must_be_down(mon, osd)?;
     remove_key(mon, osd);
-    let mut crush = (*mon.osds.next().crush).clone();
+    let mut crush = (*mon.osds.upcoming().crush).clone();
     if crush.item_exists(osd.0) {
         let name = crush.item_name(osd.0).unwrap_or_default().to_owned();
         crush.remove_item(&name, false).map_err(|e| Refused::new(e.errno(), e.to_string()))?;
@@ -434,11 +434,11 @@ fn purge(mon: &mut Mon, call: &Call) -> Answer {
 
 fn purge_new(mon: &mut Mon, call: &Call) -> Answer {
     let osd = call.osd("id")?;
-    let state = mon.osds.next().state(osd);
+    let state = mon.osds.upcoming().state(osd);
     if state.contains(OsdState::EXISTS) && !state.contains(OsdState::NEW) {
         return refuse(Errno::EPERM, format!("osd.{osd} is not new"));
     }
-    if crush_view::parent(&mon.osds.next().crush, osd.0).is_some() || !state.contains(OsdState::EXISTS) {
+    if crush_view::parent(&mon.osds.upcoming().crush, osd.0).is_some() || !state.contains(OsdState::EXISTS) {
         return purge(mon, call);
     }
     remove_key(mon, osd);
@@ -453,10 +453,10 @@ fn lost(mon: &mut Mon, call: &Call) -> Answer {
             "are you SURE?  this might mean real, permanent data loss.  pass --yes-i-really-mean-it if you really do.";
         return refuse(Errno::EPERM, text);
     }
-    if mon.osds.next().is_up(osd) {
+    if mon.osds.upcoming().is_up(osd) {
         return refuse(Errno::EBUSY, format!("osd.{osd} is not down or doesn't exist"));
     }
-    let down_at = mon.osds.next().info(osd).map(|i| i.down_at);
+    let down_at = mon.osds.upcoming().info(osd).map(|i| i.down_at);
     let epoch = down_at.unwrap_or_else(|| mon.osds.epoch());
     mon.osds.change().new_lost.insert(osd, epoch);
     Ok(Reply::status(format!("marked osd lost in epoch {epoch}")))
@@ -464,13 +464,13 @@ fn lost(mon: &mut Mon, call: &Call) -> Answer {
 
 fn pg_that_exists(mon: &mut Mon, call: &Call) -> Result<PgId, Refused> {
     let pg = call.pg("pgid")?;
-    let exists = mon.osds.next().pg_exists(pg);
+    let exists = mon.osds.upcoming().pg_exists(pg);
     if exists { Ok(pg) } else { refuse(Errno::ENOENT, format!("pgid '{pg}' does not exist")) }
 }
 
 fn osd_list(mon: &mut Mon, call: &Call) -> Result<Vec<OsdId>, Refused> {
     let osds: Vec<OsdId> = call.list("id")?.iter().map(|id| super::parse_osd(id)).collect::<Result<_, _>>()?;
-    match osds.iter().find(|osd| !mon.osds.next().exists(**osd)) {
+    match osds.iter().find(|osd| !mon.osds.upcoming().exists(**osd)) {
         Some(osd) => refuse(Errno::ENOENT, format!("osd.{osd} does not exist")),
         None => Ok(osds),
     }
@@ -495,7 +495,7 @@ fn primary_temp(mon: &mut Mon, call: &Call) -> Answer {
 
 fn pg_upmap(mon: &mut Mon, call: &Call) -> Answer {
     let (pg, osds) = (pg_that_exists(mon, call)?, osd_list(mon, call)?);
-    let size = mon.osds.next().pool(pg.pool).map_or(0, |p| usize::from(p.size));
+    let size = mon.osds.upcoming().pool(pg.pool).map_or(0, |p| usize::from(p.size));
     if osds.is_empty() || osds.len() > size {
         return refuse(Errno::EINVAL, format!("num of osds {} is not between 1 and pool size {size}", osds.len()));
     }

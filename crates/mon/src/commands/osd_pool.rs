@@ -225,7 +225,7 @@ fn lspools(mon: &mut Mon, call: &Call) -> Answer {
 
 fn remove(mon: &mut Mon, call: &Call) -> Answer {
     let name = call.text("pool")?;
-    let Some(id) = mon.osds.next().pool_id(&name) else {
+    let Some(id) = mon.osds.upcoming().pool_id(&name) else {
         return Ok(Reply::status(format!("pool '{name}' does not exist")));
     };
     let faked = call.flag("yes_i_really_really_mean_it_not_faking");
@@ -253,12 +253,12 @@ impl Mon {
                  can destroy a pool",
             );
         }
-        let protected = self.osds.next().pool(id).is_some_and(|p| p.flags.contains(PoolFlags::NODELETE));
+        let protected = self.osds.upcoming().pool(id).is_some_and(|p| p.flags.contains(PoolFlags::NODELETE));
         if protected {
             return refuse(Errno::EPERM, "pool deletion is disabled; you must unset nodelete flag for the pool first");
         }
         let created_now = !self.osds.map().pools.contains_key(&id);
-        let temps: Vec<_> = self.osds.next().pg_temp.keys().filter(|pg| pg.pool == id).copied().collect();
+        let temps: Vec<_> = self.osds.upcoming().pg_temp.keys().filter(|pg| pg.pool == id).copied().collect();
         let change = self.osds.change();
         change.new_pools.remove(&id);
         change.new_pool_names.remove(&id);
@@ -272,7 +272,7 @@ impl Mon {
 
 fn rename(mon: &mut Mon, call: &Call) -> Answer {
     let (from, to) = (call.text("srcpool")?, call.text("destpool")?);
-    let next = mon.osds.next();
+    let next = mon.osds.upcoming();
     let Some(id) = next.pool_id(&from) else {
         // Asked for again after it was done: done.
         return match next.pool_id(&to) {
@@ -290,7 +290,7 @@ fn rename(mon: &mut Mon, call: &Call) -> Answer {
 
 fn set_quota(mon: &mut Mon, call: &Call) -> Answer {
     let (name, field, text) = (call.text("pool")?, call.text("field")?, call.text("val")?);
-    let id = pool_named(mon.osds.next(), &name)?;
+    let id = pool_named(mon.osds.upcoming(), &name)?;
     let kind = if field == "max_bytes" { crate::options::OptionKind::Size } else { crate::options::OptionKind::Uint };
     let value = crate::options::parse_number(kind, &text)
         .map_err(|why| Refused::new(Errno::EINVAL, format!("error parsing value '{text}': {why}")))?;

@@ -56,7 +56,7 @@ type Applications = BTreeMap<String, BTreeMap<String, String>>;
 
 fn pool(mon: &mut Mon, call: &Call) -> Result<(String, PoolId, Applications), Refused> {
     let name = call.text("pool")?;
-    let next = mon.osds.next();
+    let next = mon.osds.upcoming();
     let id = pool_named(next, &name)?;
     let applications = next.pool(id).map(|p| p.applications.clone()).unwrap_or_default();
     Ok((name, id, applications))

@@ -4,7 +4,7 @@
 //! pools are outside the present scope and refused with EOPNOTSUPP.
 
 use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
-use crate::limits::{PG_PER_OSD_MAX, POOL_PG_NUM_MAX};
+use crate::limits::POOL_PG_NUM_MAX;
 use crate::mon::Mon;
 use base::{Errno, Instant, PoolId};
 use maps::PgPool;
@@ -89,7 +89,7 @@ fn create(mon: &mut Mon, call: &Call) -> Answer {
     if let Some(profile) = call.text_opt("erasure_code_profile")?.filter(|p| !p.is_empty()) {
         rule = rule.or(Some(profile));
     }
-    if mon.osds.next().pool_id(&name).is_some() {
+    if mon.osds.upcoming().pool_id(&name).is_some() {
         return Ok(Reply::status(format!("pool '{name}' already exists")));
     }
     let mut options = Vec::new();
@@ -178,7 +178,7 @@ impl Mon {
             ..PgPool::default()
         };
         pool.options.0.extend(new.options);
-        let id = PoolId(self.osds.next().pool_max.0.max(0) + 1);
+        let id = PoolId(self.osds.upcoming().pool_max.0.max(0) + 1);
         let change = self.osds.change();
         change.new_pool_max = Some(id);
         change.new_pools.insert(id, pool);
@@ -188,7 +188,7 @@ impl Mon {
 
     fn rule_for_pool(&mut self, new: &NewPool) -> Result<u8, Refused> {
         let default = self.option_number("osd_pool_default_crush_rule") as i32;
-        let crush = &self.osds.next().crush;
+        let crush = &self.osds.upcoming().crush;
         let id = match (&new.rule, new.rule_id.filter(|id| *id >= 0)) {
             (Some(name), _) => crush
                 .rule_id(name)
@@ -215,7 +215,7 @@ impl Mon {
     /// Refuses more placement groups than the OSDs should carry.
     pub(crate) fn check_pg_count(&mut self, pool: Option<PoolId>, pg_num: u32, size: u8) -> Result<(), Refused> {
         let per_osd_max = (self.option_number("mon_max_pg_per_osd") as u64).clamp(1, u64::from(u32::MAX)).max(1);
-        let next = self.osds.next();
+        let next = self.osds.upcoming();
         let others: u64 = (next.pools.iter().filter(|(id, _)| Some(**id) != pool))
             .map(|(_, p)| u64::from(p.pg_num_target) * u64::from(p.size))
             .sum();
@@ -223,7 +223,6 @@ impl Mon {
         let osds = next.osd_counts().r#in.max(1) as u64;
         // OSDs that have not booted yet count: a pool may be made before the first of them is in.
         let osds = osds.max(next.osd_ids().count() as u64).max(3);
-        debug_assert!(PG_PER_OSD_MAX > 0);
         if projected > per_osd_max * osds {
             let shown = pool.map_or(String::new(), |id| format!("pool id {id} "));
             let text = format!(

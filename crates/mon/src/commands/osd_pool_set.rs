@@ -30,8 +30,8 @@ name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
 
 fn set(mon: &mut Mon, call: &Call) -> Answer {
     let (name, var, val) = (call.text("pool")?, call.text("var")?, call.text("val")?);
-    let id = pool_named(mon.osds.next(), &name)?;
-    let Some(pool) = mon.osds.next().pool(id).cloned() else {
+    let id = pool_named(mon.osds.upcoming(), &name)?;
+    let Some(pool) = mon.osds.upcoming().pool(id).cloned() else {
         return refuse(Errno::ENOENT, format!("unrecognized pool '{name}'"));
     };
     match var.as_str() {
@@ -137,7 +137,7 @@ fn keep_pg_num(pool: &PgPool, var: &str, val: &str) -> Result<(), Refused> {
 }
 
 fn set_rule(mon: &mut Mon, id: PoolId, val: &str) -> Result<(), Refused> {
-    let crush = &mon.osds.next().crush;
+    let crush = &mon.osds.upcoming().crush;
     let Some(rule) = crush.rule_id(val).or_else(|| val.parse().ok().filter(|id| crush.rule(*id).is_some())) else {
         return refuse(Errno::ENOENT, format!("crush rule {val} does not exist"));
     };

@@ -121,7 +121,7 @@ fn flags(key: &str) -> Option<MapFlags> {
 }
 
 fn change_flags(mon: &mut Mon, flags: MapFlags, set: bool) -> Reply {
-    let have = mon.osds.next().flags;
+    let have = mon.osds.upcoming().flags;
     let want = if set { have.with(flags) } else { have.without(flags) };
     if want != have {
         mon.osds.change().new_flags = Some(want);
@@ -198,8 +198,8 @@ fn require_release(mon: &mut Mon, call: &Call) -> Answer {
     let Some(release) = Release::from_name(&name) else {
         return refuse(Errno::EINVAL, format!("unrecognized release {name}"));
     };
-    if release < mon.osds.next().require_osd_release {
-        return refuse(Errno::EPERM, format!("require_osd_release cannot be lowered once it has been set"));
+    if release < mon.osds.upcoming().require_osd_release {
+        return refuse(Errno::EPERM, "require_osd_release cannot be lowered once it has been set");
     }
     if release > Release::PACIFIC {
         return refuse(Errno::EPERM, "OSDs of this cluster speak Pacific");
@@ -216,7 +216,7 @@ fn setmaxosd(mon: &mut Mon, call: &Call) -> Answer {
             format!("cannot set max_osd to {newmax} which is > conf.mon_max_osd ({OSD_ID_MAX})"),
         );
     };
-    let next = mon.osds.next();
+    let next = mon.osds.upcoming();
     if let Some(osd) = (max..next.max_osd()).map(OsdId).find(|osd| next.exists(*osd)) {
         let text = format!("cannot shrink max_osd to {max} because osd.{osd} (and possibly others) still in use");
         return refuse(Errno::EBUSY, text);
@@ -233,9 +233,9 @@ fn osd_flag(mon: &mut Mon, call: &Call, bit: OsdState, set: bool) -> Answer {
 
 fn change_osd_flags(mon: &mut Mon, osds: impl Iterator<Item = OsdId>, bits: OsdState, set: bool) {
     for osd in osds {
-        let have = mon.osds.next().state(osd);
+        let have = mon.osds.upcoming().state(osd);
         let want = if set { have.with(bits) } else { have.without(bits) };
-        if mon.osds.next().exists(osd) && want != have {
+        if mon.osds.upcoming().exists(osd) && want != have {
             mon.osds.flip_state(osd, OsdState(have.0 ^ want.0));
         }
     }
@@ -267,11 +267,11 @@ fn group(mon: &mut Mon, call: &Call, set: bool) -> Answer {
         });
     }
     for who in call.list("who")? {
-        if let Ok(osds) = osds_named(mon, &[who.clone()]) {
+        if let Ok(osds) = osds_named(mon, core::slice::from_ref(&who)) {
             change_osd_flags(mon, osds.into_iter(), bits, set);
             continue;
         }
-        let next = mon.osds.next();
+        let next = mon.osds.upcoming();
         let (node, class) = (next.crush.item_id(&who), next.crush.class_id(&who));
         let (node_flags, class_flags) = (next.crush_node_flags.clone(), next.device_class_flags.clone());
         let change = |have: u32| if set { have | bits.0 } else { have & !bits.0 };

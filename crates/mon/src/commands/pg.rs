@@ -137,7 +137,7 @@ fn repeer(mon: &mut Mon, call: &Call) -> Answer {
     if !mon.osds.map().pg_exists(pg) {
         return refuse(Errno::ENOENT, format!("pg '{pg}' does not exist"));
     }
-    let mut acting = mon.osds.next().pg_to_up_acting(pg).acting;
+    let mut acting = mon.osds.upcoming().pg_to_up_acting(pg).acting;
     // Any other set makes a new interval; it is useless, so the monitor takes it back in the epoch after.
     let len = acting.len();
     acting.rotate_left(1.min(len));

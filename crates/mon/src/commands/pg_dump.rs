@@ -226,17 +226,16 @@ fn pool_value(id: PoolId, sum: &StatSum) -> Value {
 /// All that a dump shows, collected once.
 struct Dump<'a> {
     mon: &'a Mon,
-    now: base::Instant,
     pgs: Vec<(PgId, PgStat)>,
     pools: Vec<(PoolId, StatSum)>,
 }
 
 impl<'a> Dump<'a> {
-    fn new(mon: &'a Mon, now: base::Instant) -> Dump<'a> {
+    fn new(mon: &'a Mon) -> Dump<'a> {
         let map = mon.osds.map();
         let pgs = all_pgs(map).map(|pg| (pg, mon.stats.stat_or_unknown(map, pg))).collect();
         let pools = map.pools.keys().rev().map(|id| (*id, mon.stats.pool_sum(*id))).collect();
-        Dump { mon, now, pgs, pools }
+        Dump { mon, pgs, pools }
     }
 
     fn basic_value(&self) -> Value {
@@ -278,8 +277,7 @@ impl<'a> Dump<'a> {
             "pgs" => object! { "pg_ready" => true, "pg_stats" => self.pgs_value() },
             "pools" => object! { "pg_ready" => true, "pool_stats" => self.pools_value() },
             "osds" => {
-                let stats = object! { "osd_stats" => self.osds_value(), "pool_statfs" => Value::Array(vec![]) };
-                object! { "pg_ready" => true, "osd_stats" => stats }
+                object! { "pg_ready" => true, "osd_stats" => self.osds_value(), "pool_statfs" => Value::Array(vec![]) }
             }
             "pgs_brief" => {
                 let brief = self.pgs.iter().map(|(pg, s)| {
@@ -511,21 +509,20 @@ fn wanted(call: &Call) -> Result<String, Refused> {
 
 fn dump(mon: &mut Mon, call: &Call) -> Answer {
     let what = wanted(call)?;
-    let dump = Dump::new(mon, call.now);
-    debug_assert!(dump.now == call.now);
+    let dump = Dump::new(mon);
     let reply = Reply::either(call, || dump.value(&what), || dump.text(&what));
     Ok(reply.with_status(format!("dumped {what}")))
 }
 
 fn dump_json(mon: &mut Mon, call: &Call) -> Answer {
     let what = wanted(call)?;
-    let value = Dump::new(mon, call.now).value(&what);
+    let value = Dump::new(mon).value(&what);
     let text = if call.format.is_plain() { value.to_json() } else { call.format.render(&value) };
     Ok(Reply::data(text).with_status(format!("dumped {what}")))
 }
 
-fn dump_pools_json(mon: &mut Mon, call: &Call) -> Answer {
-    let value = Dump::new(mon, call.now).value("pools");
+fn dump_pools_json(mon: &mut Mon, _: &Call) -> Answer {
+    let value = Dump::new(mon).value("pools");
     Ok(Reply::data(value.to_json()).with_status("dumped pools"))
 }
 

@@ -23,7 +23,7 @@ fn scaled(value: u64, step: u64, units: &[&str; 7]) -> String {
         index += 1;
         unit_size *= step;
     }
-    if index == 0 || value % unit_size == 0 {
+    if index == 0 || value.is_multiple_of(unit_size) {
         return format!("{whole}{}", units[index]);
     }
     let exact = value as f64 / unit_size as f64;

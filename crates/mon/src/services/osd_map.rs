@@ -1,7 +1,7 @@
 //! The OSD map's history and its next epoch in the making.
 //!
 //! Owns the newest map, the incrementals and full maps of the epochs kept, and the pending incremental that commands
-//! and daemons' reports add to. `next` is the newest map with the pending changes applied: what later changes of the
+//! and daemons' reports add to. `upcoming` is the newest map with the pending changes applied: what later changes of the
 //! same epoch are judged by. `submit` turns the pending changes into an epoch and the writes that keep it.
 //! Refuses to decide what changes: `osd_boot`, `osd_reports` and the commands do.
 //!
@@ -105,7 +105,7 @@ impl OsdMapService {
     }
 
     /// The newest map with the pending changes.
-    pub fn next(&mut self) -> &OsdMap {
+    pub fn upcoming(&mut self) -> &OsdMap {
         let Some(pending) = &self.pending else { return &self.map };
         self.view.get_or_insert_with(|| {
             let mut view = self.map.clone();
@@ -168,7 +168,7 @@ impl OsdMapService {
 
     /// Marks an OSD that is up down in the next epoch.
     pub fn mark_down(&mut self, osd: OsdId) {
-        if self.next().is_up(osd) {
+        if self.upcoming().is_up(osd) {
             if self.map.is_up(osd) {
                 self.flip_state(osd, OsdState::UP);
             }
@@ -183,7 +183,7 @@ impl OsdMapService {
 
     /// Changes a pool in the next epoch; false where there is none.
     pub fn edit_pool(&mut self, id: PoolId, edit: impl FnOnce(&mut PgPool)) -> bool {
-        let Some(pool) = self.next().pool(id) else { return false };
+        let Some(pool) = self.upcoming().pool(id) else { return false };
         let mut pool = PgPool::clone(pool);
         edit(&mut pool);
         pool.last_change = self.next_epoch();
@@ -231,7 +231,7 @@ impl OsdMapService {
     /// Ends temporary mappings that say what placement says by itself, that nobody can serve, or whose pool is gone
     /// (v16.2 `OSDMap::clean_temps`).
     fn drop_useless_temps(&mut self) {
-        let next = self.next();
+        let next = self.upcoming();
         let useless: Vec<_> = (next.pg_temp.iter())
             .filter(|(pg, temp)| {
                 !next.pg_exists(**pg) || temp.iter().all(|osd| next.is_down(*osd)) || next.pg_to_up(**pg).0 == **temp
@@ -301,7 +301,7 @@ impl OsdMapService {
             messages.push(messages::OsdMap { full, ..self.empty_message() });
             at = at.next();
         }
-        while at <= self.map.epoch && !(once && !messages.is_empty()) {
+        while at <= self.map.epoch && (!once || messages.is_empty()) {
             let last = Epoch(self.map.epoch.0.min(at.0.saturating_add(OSD_MAP_MESSAGE_EPOCHS_MAX - 1)));
             messages.push(self.incremental_message(at..=last));
             at = last.next();

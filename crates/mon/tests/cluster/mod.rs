@@ -2,7 +2,7 @@
 //!
 //! Owns the driver that the tests share: what `rt` does in production, without sockets and disks.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use base::rng::SecretRng;
 use base::{Duration, Epoch, Instant, OsdId, PgId};

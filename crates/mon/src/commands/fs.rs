@@ -61,8 +61,13 @@ fn ls(_: &mut Mon, call: &Call) -> Answer {
 fn dump(mon: &mut Mon, call: &Call) -> Answer {
     let map = mon.fs_map();
     let plain = || {
+        let set = |i: usize| {
+            let names: Vec<String> = map.compat[i].names.iter().map(|(bit, name)| format!("{bit}={name}")).collect();
+            format!("{{{}}}", names.join(","))
+        };
+        let compat = format!("compat={},rocompat={},incompat={}", set(0), set(1), set(2));
         format!(
-            "e{}\nenable_multiple, ever_enabled_multiple: 1,1\nlegacy client fscid: -1\n \nNo filesystems configured\n",
+            "e{}\nenable_multiple, ever_enabled_multiple: 1,1\ndefault compat: {compat}\nlegacy client fscid: -1\n \nNo filesystems configured\n",
             map.epoch
         )
     };

@@ -31,7 +31,7 @@ fn last(mon: &mut Mon, call: &Call) -> Answer {
     let Some(level) = LogLevel::from_name(&name) else {
         return refuse(Errno::EINVAL, format!("'{name}' is no log level"));
     };
-    let channel = call.text_opt("channel")?.unwrap_or_else(|| "*".to_owned());
+    let channel = call.text_opt("channel")?.unwrap_or_else(|| "cluster".to_owned());
     let lines = mon.log.last(count, level, &channel);
     if call.format.is_plain() {
         return Ok(Reply::data(plain_lines(&lines)));

@@ -215,7 +215,7 @@ impl Mon {
         let (name, addrs, entity) = (session.peer.name, &session.peer.addrs, &session.peer.entity);
         let verdict = if allowed { "dispatch" } else { "access denied" };
         let text = format!("from='{name} {addrs}' entity='{entity}' cmd=[{}]: {verdict}", call.audit_text());
-        if spec.perm == "r" && allowed {
+        if !spec.perm.contains('w') && allowed {
             // Questions change nothing: they are for who debugs the daemon.
             self.debug_log(LogLevel::Debug, text);
         } else {

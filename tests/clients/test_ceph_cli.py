@@ -144,7 +144,8 @@ class CephCli(unittest.TestCase):
         if done.returncode == 0:
             harness.drop_pool("ec")
             self.skipTest("this cluster has erasure coding")
-        self.refused(done, 95, "EOPNOTSUPP")
+        # Python names errno 95 ENOTSUP.
+        self.refused(done, 95, "ENOTSUP")
 
 
 if __name__ == "__main__":

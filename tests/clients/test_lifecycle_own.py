@@ -150,6 +150,7 @@ class Lifecycle(unittest.TestCase):
         self.cluster.up("--processes")
         conf = self.cluster.conf
         run("ceph", "osd", "pool", "create", "p", "8", conf=conf)
+        run("ceph", "osd", "pool", "application", "enable", "p", "test", conf=conf)
         run("rados", "-p", "p", "put", "o", "/etc/hostname", conf=conf)
         os.kill(self.cluster.pids()["osd.2"], signal.SIGKILL)
         # A write makes the survivors talk to the dead one.

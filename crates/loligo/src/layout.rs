@@ -6,6 +6,7 @@
 use crate::cluster_dir::{ClusterDir, private_dir, write_private};
 use crate::conf::Conf;
 use anyhow::Context;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use wire::cephx::{AuthName, CryptoKey, EntityAuth};
 use wire::keyring::Keyring;
@@ -48,7 +49,7 @@ impl Drop for Undo {
         for path in &self.made {
             let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
             if let Err(error) = removed
-                && error.kind() != std::io::ErrorKind::NotFound
+                && !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
             {
                 eprintln!("loligo: {}: left behind: {error}", path.display());
             }

@@ -111,7 +111,9 @@ fn room_by_pool(pgs: &FixedHashMap<PgId, Box<Pg>>) -> BTreeMap<i64, StoreStatfs>
 pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
     let size = core.map.pool(pg.id.pool).map_or(0, |pool| usize::from(pool.size));
     let undersized = pg.sets.acting.len() < size;
-    let creating = if pg.info.last_epoch_started.0 == 0 { PgState::CREATING } else { PgState::default() };
+    let never_served = core.placement.get(pg.id).is_some_and(|h| h.born_known && h.past.is_empty());
+    let creating = never_served && pg.info.last_epoch_started.0 == 0;
+    let creating = if creating { PgState::CREATING } else { PgState::default() };
     let mut state = match &pg.role {
         Role::Active(_) if undersized => PgState::ACTIVE,
         Role::Active(_) => PgState::ACTIVE.with(PgState::CLEAN),

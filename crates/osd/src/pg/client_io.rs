@@ -64,7 +64,7 @@ impl Pg {
     pub fn handle_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         if !self.is_active() {
             if self.waiting.len() >= PG_WAITING_MAX {
-                crate::osd::hold_requests(core, request.conn, self.id);
+                crate::requests::hold_requests(core, request.conn, self.id);
                 core.sessions.release(request.bytes);
             } else {
                 self.waiting.push_back(request);
@@ -368,7 +368,7 @@ impl Pg {
     pub fn drop_requests(&mut self, core: &mut Core) {
         for request in core::mem::take(&mut self.waiting) {
             core.sessions.release(request.bytes);
-            crate::osd::share_map(core, request.conn, request.message.map_epoch);
+            crate::requests::share_map(core, request.conn, request.message.map_epoch);
         }
     }
 

@@ -243,7 +243,7 @@ impl Pg {
         self.last_active = core.now;
         self.last_change = core.now;
         core.stats_changed = true;
-        crate::osd::resume_requests(core, self.id);
+        crate::requests::resume_requests(core, self.id);
         self.start_waiting(core);
     }
 

@@ -1,0 +1,147 @@
+//! New maps: applied one after the other, and what follows from them for PGs, peers and waiting messages.
+//!
+//! Invariant: placement histories see every map; PGs begin intervals only with the newest of a batch.
+
+use crate::boot::store_maps;
+use crate::core::{CommitFor, Level};
+use crate::limits::ASK_AGAIN;
+use crate::map_follower::{follow, is_served};
+use crate::osd::Osd;
+use crate::pg::Pg;
+use base::{Epoch, Instant, PgId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use store::Transaction;
+use wire::messages;
+
+impl Osd {
+    /// New maps.
+    pub(crate) fn maps(&mut self, message: &messages::OsdMap) {
+        let before = Arc::clone(&self.core.map);
+        let followed = follow(&mut self.core.blobs, &before, self.core.config.fsid, message);
+        if let Some(trouble) = followed.trouble {
+            self.core.log(Level::Error, format!("a map cannot be used: {trouble}"));
+        }
+        let mut moved = BTreeSet::new();
+        let mut last = before;
+        for next in &followed.maps {
+            let previous = (last.epoch.0 > 0).then_some(&*last);
+            // Before the first map ever there is nothing to be contiguous with; epoch 1 begins everything.
+            let contiguous = next.contiguous && (previous.is_some() || next.map.epoch.0 == 1);
+            let change = self.core.placement.follow(previous, &next.map, contiguous);
+            moved.extend(change.moved);
+            for pg in change.gone {
+                moved.remove(&pg);
+                self.remove_pg(pg);
+            }
+            last = Arc::clone(&next.map);
+        }
+        if followed.maps.is_empty() {
+            return self.ask_for_maps(message.newest);
+        }
+        self.core.map = last;
+        self.mon.got("osdmap", u64::from(self.core.epoch().0));
+        let blob = message.full.get(&self.core.epoch()).cloned();
+        let blob = blob.unwrap_or_else(|| self.core.map.encoded().bytes);
+        self.core.blobs.set_full(self.core.epoch(), blob);
+        self.core.with_peers(|peers, map, _, out| peers.follow(map, out));
+        if self.notice_own_state() {
+            // Up at last: what was only noted until now begins.
+            moved.extend(self.core.placement.iter().map(|(pg, _)| pg));
+        }
+        self.move_pgs(&moved);
+        self.store_maps();
+        if message.newest > self.core.epoch() {
+            self.ask_for_maps(message.newest);
+        }
+        self.wake_waiting();
+        self.run();
+    }
+
+    /// Something is missing between the map that is here and the newest.
+    pub(crate) fn ask_for_maps(&mut self, newest: Epoch) {
+        if newest > self.core.epoch() && self.core.now >= self.life.maps_asked + ASK_AGAIN / 8 {
+            self.life.maps_asked = self.core.now;
+            self.mon.subscribe("osdmap", u64::from(self.core.epoch().0) + 1, false);
+        }
+    }
+
+    /// Looks whether the map shows this life as up; tells whether that is new.
+    pub(crate) fn notice_own_state(&mut self) -> bool {
+        let me = self.core.me();
+        let ours = |addrs: &maps::OsdAddrs| {
+            addrs.client.msgr2() == self.core.config.public_addrs.msgr2()
+                && addrs.cluster.msgr2() == self.core.config.cluster_addrs.msgr2()
+        };
+        let up = self.core.map.is_up(me) && self.core.map.addrs(me).is_some_and(|addrs| ours(addrs));
+        if up && !self.life.up {
+            self.life.boot_epoch = self.core.epoch();
+            self.core.log(Level::Info, format!("up in epoch {}", self.core.epoch()));
+        } else if !up && self.life.up {
+            self.core.log(Level::Warn, format!("marked down in epoch {}", self.core.epoch()));
+            self.life.boot_sent = Instant::ZERO;
+        }
+        if !up && self.life.stopping.is_some() {
+            self.stop();
+        }
+        let was = core::mem::replace(&mut self.life.up, up);
+        up && !was
+    }
+
+    /// Begins new intervals where there are any, and tells the other PGs of the new map.
+    pub(crate) fn move_pgs(&mut self, moved: &BTreeSet<PgId>) {
+        let me = self.core.me();
+        for id in moved {
+            let Some(history) = self.core.placement.get(*id) else { continue };
+            let (sets, since) = (history.current.clone(), history.since);
+            if !self.pgs.contains_key(id) {
+                if !sets.concerns(me) || !is_served(&self.core.map, id.pool) {
+                    continue;
+                }
+                self.pgs.insert(*id, Box::new(Pg::new(*id)));
+            }
+            let pg = self.pgs.get_mut(id).expect("it is there now");
+            pg.start_interval(&mut self.core, sets, since, self.life.up);
+        }
+        self.pgs.retain(|_, pg| pg.exists || pg.sets.concerns(me));
+        let mut companions = BTreeSet::new();
+        for (id, pg) in &mut self.pgs {
+            if pg.sets.concerns(me) {
+                pg.companions(me, &mut companions);
+            }
+            if self.life.up && !moved.contains(id) {
+                pg.follow_map(&mut self.core);
+            }
+        }
+        self.core.peers.watch(companions);
+        self.tick_peers();
+    }
+
+    pub(crate) fn tick_peers(&mut self) {
+        for osd in self.core.with_peers(|peers, map, now, out| peers.tick(map, now, out)) {
+            self.pgs.values_mut().for_each(|pg| pg.peer_reset(&mut self.core, osd));
+        }
+    }
+
+    pub(crate) fn remove_pg(&mut self, id: PgId) {
+        if let Some(mut pg) = self.pgs.remove(&id) {
+            pg.requeue_requests(&mut self.core);
+            pg.drop_requests(&mut self.core);
+            if pg.exists {
+                let t = Transaction::remove(pg.collection());
+                self.core.commit(CommitFor::Maps, t);
+            }
+            self.core.stats_changed = true;
+        }
+    }
+
+    pub(crate) fn store_maps(&mut self) {
+        let create = !core::mem::replace(&mut self.life.meta_exists, true);
+        if self.core.born == Epoch(0) {
+            // New in this map: whatever was before it, this store does not have.
+            self.core.born = self.core.epoch();
+        }
+        let t = store_maps(&self.core, create);
+        self.core.commit(CommitFor::Maps, t);
+    }
+}

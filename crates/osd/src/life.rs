@@ -1,0 +1,124 @@
+//! The OSD's own life: boot, beacons, promises to the monitor, reports of others' failures, a clean stop.
+
+use crate::boot::boot_message;
+use crate::core::{Command, Level};
+use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, SHUTDOWN_WAIT};
+use crate::osd::Osd;
+use base::{Epoch, Instant, OsdId, PgId};
+use wire::messages::{OsdAlive, OsdBeacon, OsdFailure, OsdMarkMeDown, PaxosHead, osd_failure};
+use wire::net::Envelope;
+
+/// The OSD's own life.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub(crate) meta_exists: bool,
+    /// The map shows this life as up.
+    pub(crate) up: bool,
+    /// The map in which this life came up; 0 before.
+    pub(crate) boot_epoch: Epoch,
+    pub(crate) boot_sent: Instant,
+    pub(crate) alive_sent: (Epoch, Instant),
+    pub(crate) beacon_sent: Instant,
+    pub(crate) maps_asked: Instant,
+    pub(crate) stopping: Option<Instant>,
+    pub(crate) stopped: bool,
+}
+
+impl Osd {
+    /// Begins a clean stop: asks to be marked down, then `Command::Stopped`.
+    pub fn shutdown(&mut self, now: Instant) {
+        self.core.now = now;
+        if self.life.stopping.is_some() {
+            return;
+        }
+        self.life.stopping = Some(now + SHUTDOWN_WAIT);
+        if !self.life.up {
+            return self.stop();
+        }
+        let message = OsdMarkMeDown {
+            paxos: PaxosHead::new(u64::from(self.core.epoch().0)),
+            fsid: self.core.config.fsid,
+            target: self.core.me(),
+            target_addrs: self.core.config.public_addrs.clone(),
+            epoch: self.core.epoch(),
+            request_ack: true,
+            down_and_dead: true,
+        };
+        self.mon.send(Envelope::new(message));
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if !core::mem::replace(&mut self.life.stopped, true) {
+            self.core.push(Command::Stopped);
+        }
+    }
+
+    /// Sends the monitor what it should know by now.
+    pub(crate) fn speak(&mut self) {
+        let now = self.core.now;
+        if self.mon.session().is_none() || self.core.epoch() == Epoch(0) || self.life.stopped {
+            return;
+        }
+        if !self.life.up && self.life.stopping.is_none() {
+            if now >= self.life.boot_sent + ASK_AGAIN && (self.mon.can_verify() || self.core.config.key.is_none()) {
+                self.life.boot_sent = now;
+                if self.life.boot_epoch == Epoch(0) && self.core.born == Epoch(0) {
+                    self.core.born = self.core.epoch();
+                }
+                self.mon.send(Envelope::new(boot_message(&self.core, self.life.boot_epoch)));
+            }
+            return;
+        }
+        let have = self.core.map.info(self.core.me()).map_or(Epoch(0), |info| info.up_thru);
+        let wanted = self.core.up_thru_wanted;
+        let (sent, at) = self.life.alive_sent;
+        if wanted > have && (wanted > sent || now >= at + ASK_AGAIN) {
+            self.life.alive_sent = (wanted, now);
+            self.mon.send(Envelope::new(OsdAlive { paxos: self.paxos(), want: wanted }));
+        }
+        if now >= self.life.beacon_sent + BEACON_INTERVAL {
+            self.life.beacon_sent = now;
+            let beacon = OsdBeacon {
+                paxos: self.paxos(),
+                pgs: self.primary_pgs(),
+                min_last_epoch_clean: self.core.epoch(),
+                last_purged_snaps_scrub: Default::default(),
+                report_interval_s: BEACON_INTERVAL.as_secs() as u32,
+            };
+            self.mon.send(Envelope::new(beacon));
+        }
+        if let Some(message) = self.stats.report(&mut self.core, &mut self.pgs) {
+            self.mon.send(Envelope::new(message));
+        }
+    }
+
+    pub(crate) fn paxos(&self) -> PaxosHead {
+        PaxosHead::new(u64::from(self.core.epoch().0))
+    }
+
+    pub(crate) fn primary_pgs(&self) -> Vec<PgId> {
+        let mut ids: Vec<PgId> = self.pgs.values().filter(|pg| pg.is_primary()).map(|pg| pg.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Nobody listens where another OSD should be.
+    pub(crate) fn report_failure(&mut self, osd: OsdId) {
+        let now = self.core.now;
+        if !self.life.up || self.life.stopping.is_some() || self.core.peers.should_report(osd, now).is_none() {
+            return;
+        }
+        let Some(addrs) = self.core.map.addrs(osd) else { return };
+        let message = OsdFailure {
+            paxos: self.paxos(),
+            fsid: self.core.config.fsid,
+            target: osd,
+            target_addrs: addrs.client.clone(),
+            epoch: self.core.epoch(),
+            flags: osd_failure::FAILED | osd_failure::IMMEDIATE,
+            failed_for_s: 0,
+        };
+        self.core.log(Level::Warn, format!("{osd:?} refuses connections: reported as failed"));
+        self.mon.send(Envelope::new(message));
+    }
+}

@@ -1,0 +1,70 @@
+//! Messages of other OSDs: to which PG they go, and which of them are too old or too new.
+
+use crate::core::Level;
+use crate::osd::Osd;
+use base::{Epoch, OsdId, PgId};
+use wire::messages::{Message, PgNotify};
+use wire::net::{ConnId, Envelope};
+
+impl Osd {
+    /// A message of another OSD.
+    pub(crate) fn peer_message(&mut self, conn: ConnId, from: OsdId, envelope: Envelope) {
+        let Some((id, epoch)) = addressed_to(&envelope.message) else {
+            return self.core.log(Level::Debug, format!("{from:?} sent {}: ignored", envelope.message.name()));
+        };
+        if epoch.is_some_and(|epoch| epoch > self.core.epoch()) {
+            return self.wait_for_map(epoch.unwrap_or_default(), conn, envelope);
+        }
+        let since = self.core.placement.get(id).map(|history| history.since);
+        if epoch.is_some_and(|epoch| since.is_none_or(|since| epoch < since)) {
+            return;
+        }
+        let Some(pg) = self.pgs.get_mut(&id) else {
+            if let Message::PgQuery(query) = &envelope.message {
+                let (map_epoch, born) = (self.core.epoch(), self.core.born);
+                let nothing = PgNotify { pg: id, map_epoch, peering: query.peering, born, info: None };
+                self.core.send(conn, Envelope::new(nothing));
+            }
+            return;
+        };
+        let core = &mut self.core;
+        match envelope.message {
+            Message::SubWrite(m) => pg.handle_sub_write(core, conn, from, &m),
+            Message::SubCommit(m) => pg.handle_sub_commit(core, from, &m),
+            Message::PgQuery(m) => pg.handle_query(core, conn, &m),
+            Message::PgNotify(m) => pg.handle_notify(core, from, &m),
+            Message::PgLogQuery(m) => pg.handle_log_query(core, conn, &m),
+            Message::PgLog(m) => pg.handle_log(core, from, &m),
+            Message::PgSync(m) => pg.handle_sync(core, conn, from, &m),
+            Message::PgSynced(m) => pg.handle_synced(core, from, m.peering),
+            Message::PgPull(m) => pg.handle_pull(core, conn, m),
+            Message::PgPush(m) => pg.handle_push(core, from, *m),
+            Message::PgScan(m) => pg.handle_scan(core, conn, m),
+            Message::PgScanReply(m) => pg.handle_scan_reply(core, from, &m),
+            Message::PgRemove(_) if pg.sets.acting_primary == from && !pg.sets.concerns(core.me()) => {
+                self.remove_pg(id);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The PG that a peer's message is for, and the sender's map where it says.
+fn addressed_to(message: &Message) -> Option<(PgId, Option<Epoch>)> {
+    Some(match message {
+        Message::SubWrite(m) => (m.pg, None),
+        Message::SubCommit(m) => (m.pg, None),
+        Message::PgQuery(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgNotify(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgLogQuery(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgLog(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgSync(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgSynced(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgPull(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgPush(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgScan(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgScanReply(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgRemove(m) => (m.pg, Some(m.map_epoch)),
+        _ => return None,
+    })
+}

@@ -1,0 +1,192 @@
+//! Clients' requests on their way in: the checks that need no object, the throttle, and what clients are told of maps.
+//!
+//! Follows the order of Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`do_request`, `do_op`). Read next: `pg::client_io`.
+
+use crate::core::Core;
+use crate::limits::{NAMESPACE_BYTES_MAX, OBJECT_NAME_BYTES_MAX};
+use crate::map_follower::is_served;
+use crate::ops;
+use crate::osd::{Osd, Work};
+use crate::pg::client_io::ClientRequest;
+use crate::reply;
+use crate::scheduler::{Scheduler, WorkClass};
+use base::{EVersion, Epoch, Errno, PgId, SnapId};
+use store::ObjectId;
+use wire::messages::backoff_op::{BLOCK, UNBLOCK};
+use wire::messages::{Backoff, OsdOp};
+use wire::net::{ConnId, Envelope};
+use wire::osd::{HObject, OpCode, RequestFlags, SpgId};
+
+impl Osd {
+    /// A client's request has arrived.
+    pub(crate) fn client_request(&mut self, conn: ConnId, tid: u64, message: Box<OsdOp>) {
+        let pg = message.pgid.pg;
+        if self.core.sessions.get(conn).is_none() || self.core.sessions.holds(conn, pg) || self.life.stopping.is_some()
+        {
+            return;
+        }
+        if message.map_epoch > self.core.epoch() {
+            return self.wait_for_map(message.map_epoch, conn, Envelope::with_tid(tid, *message));
+        }
+        share_map(&mut self.core, conn, message.map_epoch);
+        let payload: usize = message.ops.iter().map(|item| item.payload.len()).sum();
+        let bytes = 512 + message.object.len() + payload;
+        if !self.core.sessions.admit(bytes) {
+            return hold_requests(&mut self.core, conn, pg);
+        }
+        match self.open_request(conn, tid, message, bytes) {
+            Opened::Work(request) => {
+                self.scheduler.enqueue(self.core.now, WorkClass::Client, bytes, Work { pg, request });
+            }
+            Opened::Refused(request, errno) => {
+                reply::error(&mut self.core, &request, errno, EVersion::default(), 0);
+                self.core.sessions.release(bytes);
+            }
+            Opened::Dropped => self.core.sessions.release(bytes),
+        }
+    }
+
+    /// Checks a request as far as that needs no object.
+    fn open_request(&self, conn: ConnId, tid: u64, message: Box<OsdOp>, bytes: usize) -> Opened {
+        let Some(session) = self.core.sessions.get(conn) else { return Opened::Dropped };
+        let reqid = message.request_id(session.peer.name, tid);
+        let plan = ops::plan(&message.ops);
+        let checked = check_names(&message).and_then(|()| session.caps.check(&self.core.map, &message));
+        let object = match &checked {
+            Ok(()) => {
+                let locator = &message.locator;
+                ObjectId::new(message.hash, &locator.nspace, &locator.key, &message.object, SnapId::HEAD)
+            }
+            Err(_) => ObjectId::record(""),
+        };
+        let empty = || ops::Plan { class: ops::OpClass::Read, want: Default::default() };
+        let (plan, planned) = match plan {
+            Ok(plan) => (plan, Ok(())),
+            Err(errno) => (empty(), Err(errno)),
+        };
+        let request = Box::new(ClientRequest { conn, tid, reqid, message, object, plan, bytes, interval: Epoch(0) });
+        match checked.and(planned).and_then(|()| self.check_place(&request)) {
+            Ok(true) => Opened::Work(request),
+            Ok(false) => Opened::Dropped,
+            Err(errno) => Opened::Refused(request, errno),
+        }
+    }
+
+    /// Whether the request belongs here: false for one that its client will send again to the right place.
+    fn check_place(&self, request: &ClientRequest) -> Result<bool, Errno> {
+        let (map, message) = (&self.core.map, &request.message);
+        let pg = message.pgid.pg;
+        let Some(pool) = map.pool(pg.pool) else { return Ok(false) };
+        let Some(history) = self.core.placement.get(pg) else { return Ok(false) };
+        if !is_served(map, pg.pool) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if history.current.acting_primary != self.core.me() {
+            if message.map_epoch < history.since {
+                return Ok(false);
+            }
+            let any_replica = RequestFlags::BALANCE_READS | RequestFlags::LOCALIZE_READS;
+            let retry = message.flags.has(any_replica) && history.current.acting.contains(&self.core.me());
+            return Err(if retry { Errno::EAGAIN } else { Errno::ENXIO });
+        }
+        if !message.object.is_empty() && pool.raw_pg_to_pg(PgId::new(pg.pool, message.hash)) != pg {
+            return if message.map_epoch < self.core.epoch() { Ok(false) } else { Err(Errno::EINVAL) };
+        }
+        let peer = self.core.sessions.get(request.conn).map(|session| &session.peer);
+        if peer.is_some_and(|peer| peer.addrs.0.iter().any(|addr| map.is_blocklisted(addr))) {
+            return Err(Errno::ESHUTDOWN);
+        }
+        check_kind(request, pool)
+    }
+}
+
+/// What became of a request on arrival.
+enum Opened {
+    Work(Box<ClientRequest>),
+    Refused(Box<ClientRequest>, Errno),
+    Dropped,
+}
+
+fn check_names(message: &OsdOp) -> Result<(), Errno> {
+    let long = message.object.len() > OBJECT_NAME_BYTES_MAX
+        || message.locator.key.len() > OBJECT_NAME_BYTES_MAX
+        || message.locator.nspace.len() > NAMESPACE_BYTES_MAX;
+    if long {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let concerns_pg = message.ops.iter().any(|item| item.op.is_pg());
+    if message.object.is_empty() != concerns_pg { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+/// Snapshots and full pools: what cannot be done, or not now.
+fn check_kind(request: &ClientRequest, pool: &maps::PgPool) -> Result<bool, Errno> {
+    let message = &request.message;
+    if message.snap != SnapId::HEAD && !message.object.is_empty() {
+        let writes = request.plan.class != ops::OpClass::Read;
+        return Err(if writes { Errno::EINVAL } else { Errno::EOPNOTSUPP });
+    }
+    if request.plan.class == ops::OpClass::Read {
+        return Ok(true);
+    }
+    if !message.snap_context.snaps.is_empty() || !pool.snaps.is_empty() {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if pool.is_full() && !message.flags.has(RequestFlags::FULL_FORCE) && !only_frees(message) {
+        return if message.flags.has(RequestFlags::FULL_TRY) { Err(Errno::EDQUOT) } else { Ok(false) };
+    }
+    Ok(true)
+}
+
+/// Whether a request only makes room.
+fn only_frees(message: &OsdOp) -> bool {
+    message.ops.iter().all(|item| !item.op.writes() || item.op == OpCode::DELETE)
+}
+
+/// Sends a client the maps it lacks, once.
+pub fn share_map(core: &mut Core, conn: ConnId, has: Epoch) {
+    let epoch = core.epoch();
+    let Some(session) = core.sessions.get_mut(conn) else { return };
+    session.has_map = session.has_map.max(has);
+    if session.has_map < epoch && has < epoch {
+        let from = core::mem::replace(&mut session.has_map, epoch);
+        let maps = core.blobs.since(core.config.fsid, from);
+        core.send(conn, Envelope::new(maps));
+    }
+}
+
+/// Asks a client to hold its requests for a PG; the one that is dropped now it will send again.
+pub fn hold_requests(core: &mut Core, conn: ConnId, pg: PgId) {
+    if core.sessions.holds(conn, pg) {
+        return;
+    }
+    if let Some(id) = core.sessions.hold(conn, pg) {
+        send_backoff(core, conn, pg, id, BLOCK);
+    }
+}
+
+/// Tells those who hold requests for a PG to go on.
+pub fn resume_requests(core: &mut Core, pg: PgId) {
+    for (conn, pg, id) in core.sessions.resume(Some(pg)) {
+        send_backoff(core, conn, pg, id, UNBLOCK);
+    }
+}
+
+/// Tells everybody who holds requests to go on, once there is room again.
+pub fn resume_all(core: &mut Core) {
+    for (conn, pg, id) in core.sessions.resume(None) {
+        send_backoff(core, conn, pg, id, UNBLOCK);
+    }
+}
+
+fn send_backoff(core: &mut Core, conn: ConnId, pg: PgId, id: u64, op: u8) {
+    let pg_num = core.map.pool(pg.pool).map_or(1, |pool| pool.pg_num);
+    let message = Backoff {
+        pgid: SpgId::replicated(pg),
+        map_epoch: core.epoch(),
+        op,
+        id,
+        begin: HObject::pg_start(pg.pool, pg.seed),
+        end: crate::pg::listing::range_end(pg, pg_num),
+    };
+    core.send(conn, Envelope::new(message));
+}

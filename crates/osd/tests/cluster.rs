@@ -53,6 +53,37 @@ fn a_killed_replica_is_noticed_and_what_was_in_flight_is_answered() {
 }
 
 #[test]
+fn requests_of_every_kind_survive_the_end_of_their_interval() {
+    let mut c = Cluster::new(9, 3, 3, 2, 2);
+    assert_eq!(c.write("x", b"12"), 0);
+    let (pg, _, primary) = c.locate("x");
+    let replica = c.map.pg_to_up_acting(pg).acting.iter().map(|o| o.0).find(|o| *o != primary).expect("a replica");
+    c.cut.push((primary, replica));
+    let compare = OsdOpItem::extent(OpCode::CMPEXT, 0, 2).with_payload(Bytes::from_static(b"12"));
+    let tids: Vec<u64> = [
+        vec![compare, append_item(b"3")],
+        vec![OsdOpItem::extent(OpCode::READ, 0, 0)],
+        vec![append_item(b"4")],
+        vec![OsdOpItem::new(OpCode::STAT)],
+    ]
+    .into_iter()
+    .map(|ops| {
+        let op = c.request("x", ops);
+        c.send(1, op)
+    })
+    .collect();
+    while c.step() {}
+    c.kill(replica);
+    c.cut.clear();
+    c.settle();
+    for tid in &tids {
+        let results: Vec<i32> = c.replies[&(1, *tid)].iter().map(|r| r.result).collect();
+        assert_eq!(results, [0], "request {tid}");
+    }
+    assert_eq!(c.read("x").as_deref(), Ok(&b"1234"[..]));
+}
+
+#[test]
 fn a_resent_request_is_answered_and_not_executed_again() {
     let mut c = Cluster::new(3, 3, 3, 2, 4);
     let op = c.request("x", vec![append_item(b"a")]);

@@ -15,7 +15,7 @@ use crate::replication::ReplicatedWrite;
 use crate::reply;
 use base::{EVersion, Epoch, Errno};
 use bytes::Bytes;
-use store::{AttrsWant, ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, Transaction};
+use store::{ObjectId, ObjectView, Op, ReadRequest, ReadWhat, Transaction};
 use wire::Encode;
 use wire::messages::{OpOutcome, OsdOp};
 use wire::net::ConnId;
@@ -95,19 +95,14 @@ impl Pg {
     }
 
     /// Starts a request that its object admits.
-    fn start_request(&mut self, core: &mut Core, request: Box<ClientRequest>) {
+    fn start_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         let queue = self.objects.get_mut(&request.object).expect("the caller has made it");
         match request.plan.class {
             OpClass::Read => queue.readers += 1,
             OpClass::Write if queue.state.is_some() => return self.run_write(core, request, None),
             OpClass::Write | OpClass::ReadModify => queue.exclusive = true,
         }
-        let want = match request.plan.class {
-            OpClass::Write => {
-                ObjectWant { attrs: AttrsWant::Named(vec![crate::ops::state::INFO_ATTR]), ..ObjectWant::default() }
-            }
-            OpClass::Read | OpClass::ReadModify => request.plan.want.clone(),
-        };
+        let want = core::mem::take(&mut request.plan.want);
         let what = ReadWhat::Object(request.object.clone(), want);
         core.read(self.id, PgRead::Request(request), ReadRequest { collection: self.collection(), what });
     }
@@ -123,13 +118,7 @@ impl Pg {
     /// The store has told what a request asked for.
     pub fn request_read(&mut self, core: &mut Core, request: Box<ClientRequest>, view: Box<ObjectView>) {
         if request.interval != self.since || !self.is_active() {
-            // Its interval is over. A primary still owes an answer; others leave that to the next primary.
-            if self.is_primary() {
-                self.handle_request(core, request);
-            } else {
-                core.sessions.release(request.bytes);
-            }
-            return;
+            return self.restart_request(core, request);
         }
         let stored = match ObjectState::of(&view) {
             Ok(state) => state,
@@ -153,6 +142,17 @@ impl Pg {
                 self.run_write(core, request, view);
                 self.pump(core, &object);
             }
+        }
+    }
+
+    /// The interval in which a request began is over. A primary still owes an answer; others leave that to the next.
+    fn restart_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
+        match crate::ops::plan(&request.message.ops) {
+            Ok(plan) if self.is_primary() => {
+                request.plan = plan;
+                self.handle_request(core, request);
+            }
+            _ => core.sessions.release(request.bytes),
         }
     }
 
@@ -355,11 +355,14 @@ impl Pg {
         all.extend(queued);
         all.extend(self.waiting.drain(..));
         let gone = |request: &ClientRequest, core: &Core| core.sessions.get(request.conn).is_none();
-        for request in all {
-            if gone(&request, core) {
-                core.sessions.release(request.bytes);
-            } else {
-                self.waiting.push_back(request);
+        for mut request in all {
+            // What it wants from the store was taken when it started.
+            match crate::ops::plan(&request.message.ops) {
+                Ok(plan) if !gone(&request, core) => {
+                    request.plan = plan;
+                    self.waiting.push_back(request);
+                }
+                _ => core.sessions.release(request.bytes),
             }
         }
     }

@@ -159,6 +159,20 @@ impl Cluster {
         self.nodes.contains_key(&id)
     }
 
+    /// Takes an OSD and its store out of the cluster, to be driven by hand.
+    pub(crate) fn take(&mut self, id: i32) -> (Osd, MemoryStore) {
+        let node = self.nodes.remove(&id).expect("it runs");
+        (node.osd, node.store)
+    }
+
+    /// Opens a client's session to an OSD that is driven by hand.
+    pub(crate) fn open_client(osd: &mut Osd, now: Instant) -> ConnId {
+        let conn = ConnId(ConnId::ACCEPTED | 1 << 40);
+        let peer = Arc::new(peer(EntityName::client(base::GlobalId(99))));
+        osd.handle_net(now, NetEvent::Opened { conn, peer });
+        conn
+    }
+
     /// Asks an OSD to stop cleanly, and waits for it.
     pub(crate) fn stop(&mut self, id: i32) {
         let now = self.now;

@@ -1,2 +1,31 @@
-//! The simulator: virtual time and a virtual network, driving the same engines.
+//! The simulator: a whole cluster in virtual time, on one thread, decided by one number.
+//!
+//! Owns time, the network, the disks, faults, and the judgement over what clients saw. Drives the engines and the
+//! messenger that run in production; refuses to know anything of their insides beyond their invariants.
+//!
+//! Invariants: the same options give the same trace, event for event; nothing here reads a clock or draws randomness
+//! but from the seed.
+//!
+//! What is demanded of every run: each object's operations are linearizable, a request without an answer having
+//! happened at any time or never; so every acknowledged write is read back and no request is applied twice. Compound
+//! requests apply whole. After the last fault every request ends and every object can be read. Every engine's
+//! invariants hold after every step.
+//!
+//! Read next: [`run`], then `world`.
 #![forbid(unsafe_code)]
+
+mod check;
+mod cluster;
+mod disk;
+mod network;
+mod node;
+mod options;
+mod queue;
+mod run;
+mod trace;
+mod value;
+mod workload;
+mod world;
+
+pub use options::{Options, Report};
+pub use run::run;

@@ -1,0 +1,273 @@
+//! Is there one order of an object's operations that explains every answer?
+//!
+//! The search of Wing and Gong (1993) with the memory of visited states that Lowe (2017) added: take any operation
+//! that nothing unexplained must precede, see whether its answer fits, go on; go back when stuck. An operation without
+//! an answer may have happened at any time after its beginning, or never.
+
+use base::hash::FixedHashSet;
+
+/// An object's value: the tokens written to it, in order; none if it does not exist.
+pub(crate) type Value = Option<Vec<u64>>;
+
+/// What a client asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ask {
+    /// Replace the value by this token.
+    Write(u64),
+    /// Add this token to the end.
+    Append(u64),
+    /// Create with this token unless it exists.
+    Create(u64),
+    /// Remove.
+    Delete,
+    /// What is the value?
+    Read,
+}
+
+/// What the client was told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// Done.
+    Done,
+    /// There is no such object.
+    NotFound,
+    /// There already is such an object.
+    Exists,
+    /// The value.
+    Value(Vec<u64>),
+}
+
+/// One operation of one object's history. Times are positions in the order of everything that happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Operation {
+    pub(crate) asked_at: u64,
+    pub(crate) ask: Ask,
+    /// When the answer came and what it was; none if it never came.
+    pub(crate) answer: Option<(u64, Answer)>,
+}
+
+/// What the search found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Every answer can be explained.
+    Explained,
+    /// No order explains this operation's answer (the earliest that no attempt got past).
+    Impossible(Operation),
+    /// The search was given up; the history has too many operations at once.
+    Undecided,
+}
+
+/// Steps after which a search is given up: some seconds.
+const STEPS_MAX: u64 = 5_000_000;
+
+/// The value after `ask`, if `answer` (none: unknown) is what one would be told.
+fn step(value: &Value, ask: Ask, answer: Option<&Answer>) -> Option<Value> {
+    let (after, truth) = match (ask, value) {
+        (Ask::Write(token), _) => (Some(vec![token]), Answer::Done),
+        (Ask::Append(token), None) => (Some(vec![token]), Answer::Done),
+        (Ask::Append(token), Some(tokens)) => {
+            let mut tokens = tokens.clone();
+            tokens.push(token);
+            (Some(tokens), Answer::Done)
+        }
+        (Ask::Create(token), None) => (Some(vec![token]), Answer::Done),
+        (Ask::Create(_), Some(_)) => (value.clone(), Answer::Exists),
+        (Ask::Delete, None) => (None, Answer::NotFound),
+        (Ask::Delete, Some(_)) => (None, Answer::Done),
+        (Ask::Read, None) => (None, Answer::NotFound),
+        (Ask::Read, Some(tokens)) => (value.clone(), Answer::Value(tokens.clone())),
+    };
+    answer.is_none_or(|answer| *answer == truth).then_some(after)
+}
+
+/// A list of beginnings and ends in order of time, from which operations are lifted as they are explained.
+struct Timeline {
+    next: Vec<usize>,
+    previous: Vec<usize>,
+    /// The operation, and whether this is its beginning.
+    entries: Vec<(usize, bool)>,
+    /// Where each operation ends.
+    ends: Vec<usize>,
+}
+
+const HEAD: usize = 0;
+
+impl Timeline {
+    fn new(operations: &[Operation]) -> Timeline {
+        let mut marks: Vec<(u64, usize, bool)> = Vec::with_capacity(operations.len() * 2);
+        for (index, operation) in operations.iter().enumerate() {
+            marks.push((operation.asked_at, index, true));
+            marks.push((operation.answer.as_ref().map_or(u64::MAX, |(at, _)| *at), index, false));
+        }
+        // At one position beginnings come first: operations that touch are concurrent.
+        marks.sort_by_key(|&(at, index, begins)| (at, !begins, index));
+        let mut ends = vec![0; operations.len()];
+        let mut entries = vec![(usize::MAX, false)];
+        for (position, &(_, index, begins)) in marks.iter().enumerate() {
+            entries.push((index, begins));
+            if !begins {
+                ends[index] = position + 1;
+            }
+        }
+        let count = entries.len();
+        Timeline {
+            next: (1..=count).collect(),
+            previous: (0..count).map(|i| i.wrapping_sub(1)).collect(),
+            entries,
+            ends,
+        }
+    }
+
+    fn unlink(&mut self, at: usize) {
+        let (before, after) = (self.previous[at], self.next[at]);
+        self.next[before] = after;
+        if after < self.entries.len() {
+            self.previous[after] = before;
+        }
+    }
+
+    fn relink(&mut self, at: usize) {
+        let (before, after) = (self.previous[at], self.next[at]);
+        self.next[before] = at;
+        if after < self.entries.len() {
+            self.previous[after] = at;
+        }
+    }
+
+    /// Takes an operation out, given its beginning.
+    fn lift(&mut self, begin: usize) {
+        let end = self.ends[self.entries[begin].0];
+        self.unlink(begin);
+        self.unlink(end);
+    }
+
+    /// Puts it back.
+    fn unlift(&mut self, begin: usize) {
+        let end = self.ends[self.entries[begin].0];
+        self.relink(end);
+        self.relink(begin);
+    }
+}
+
+/// Judges one object's history, which began with the object not existing.
+pub(crate) fn judge(operations: &[Operation]) -> Verdict {
+    let mut timeline = Timeline::new(operations);
+    let mut value: Value = None;
+    let mut explained = vec![0u64; operations.len().div_ceil(64)];
+    let mut visited = FixedHashSet::default();
+    let mut taken: Vec<(usize, Value)> = Vec::new();
+    let mut farthest = 0;
+    let mut at = timeline.next[HEAD];
+    for _ in 0..STEPS_MAX {
+        let Some(&(index, begins)) = timeline.entries.get(at) else { return Verdict::Explained };
+        let operation = &operations[index];
+        if begins {
+            let answer = operation.answer.as_ref().map(|(_, answer)| answer);
+            let after = step(&value, operation.ask, answer);
+            explained[index / 64] ^= 1 << (index % 64);
+            match after {
+                Some(after) if visited.insert((explained.clone(), after.clone())) => {
+                    taken.push((at, core::mem::replace(&mut value, after)));
+                    timeline.lift(at);
+                    at = timeline.next[HEAD];
+                }
+                _ => {
+                    explained[index / 64] ^= 1 << (index % 64);
+                    at = timeline.next[at];
+                }
+            }
+        } else if operation.answer.is_none() {
+            // Only operations without an answer are left: they need no explanation.
+            return Verdict::Explained;
+        } else {
+            farthest = farthest.max(at);
+            let Some((begin, before)) = taken.pop() else {
+                return Verdict::Impossible(operations[timeline.entries[farthest].0].clone());
+            };
+            value = before;
+            let index = timeline.entries[begin].0;
+            explained[index / 64] ^= 1 << (index % 64);
+            timeline.unlift(begin);
+            at = timeline.next[begin];
+        }
+    }
+    Verdict::Undecided
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(asked_at: u64, ask: Ask, answer: Option<(u64, Answer)>) -> Operation {
+        Operation { asked_at, ask, answer }
+    }
+
+    fn done(asked_at: u64, answered_at: u64, ask: Ask) -> Operation {
+        op(asked_at, ask, Some((answered_at, Answer::Done)))
+    }
+
+    fn read(asked_at: u64, answered_at: u64, tokens: &[u64]) -> Operation {
+        op(asked_at, Ask::Read, Some((answered_at, Answer::Value(tokens.to_vec()))))
+    }
+
+    #[test]
+    fn what_happened_in_order_is_explained() {
+        let history = [
+            done(1, 2, Ask::Write(1)),
+            read(3, 4, &[1]),
+            done(5, 6, Ask::Append(2)),
+            read(7, 8, &[1, 2]),
+            done(9, 10, Ask::Delete),
+            op(11, Ask::Read, Some((12, Answer::NotFound))),
+            done(13, 14, Ask::Create(3)),
+            op(15, Ask::Create(4), Some((16, Answer::Exists))),
+        ];
+        assert_eq!(judge(&history), Verdict::Explained);
+    }
+
+    #[test]
+    fn concurrent_operations_may_take_either_order_but_all_must_see_the_same() {
+        let one = [done(1, 9, Ask::Append(1)), done(2, 8, Ask::Append(2)), read(10, 11, &[2, 1])];
+        assert_eq!(judge(&one), Verdict::Explained);
+        let both = [&one[..], &[read(12, 13, &[1, 2])]].concat();
+        assert_eq!(judge(&both), Verdict::Impossible(both[3].clone()));
+    }
+
+    #[test]
+    fn a_lost_write_a_stale_read_and_a_double_append_are_impossible() {
+        let lost = [done(1, 2, Ask::Write(1)), op(3, Ask::Read, Some((4, Answer::NotFound)))];
+        assert_eq!(judge(&lost), Verdict::Impossible(lost[1].clone()));
+        let stale = [done(1, 2, Ask::Write(1)), done(3, 4, Ask::Write(2)), read(5, 6, &[1])];
+        assert_eq!(judge(&stale), Verdict::Impossible(stale[2].clone()));
+        let double = [done(1, 2, Ask::Append(1)), read(3, 4, &[1, 1])];
+        assert_eq!(judge(&double), Verdict::Impossible(double[1].clone()));
+    }
+
+    #[test]
+    fn an_unanswered_write_may_happen_late_or_never_but_only_once() {
+        let unknown = op(1, Ask::Append(7), None);
+        for tokens in [&[][..], &[7]] {
+            let first = done(2, 3, Ask::Write(1));
+            let mut expect = vec![1];
+            expect.extend(tokens);
+            let history = [unknown.clone(), first, read(4, 5, &[1]), read(6, 7, &expect)];
+            assert_eq!(judge(&history), Verdict::Explained, "{tokens:?}");
+        }
+        let twice = [unknown, done(2, 3, Ask::Write(1)), read(4, 5, &[1, 7, 7])];
+        assert_eq!(judge(&twice), Verdict::Impossible(twice[2].clone()));
+    }
+
+    #[test]
+    fn long_histories_with_many_unknowns_are_judged_in_time() {
+        let mut history = Vec::new();
+        let mut tokens = Vec::new();
+        for round in 0..200u64 {
+            let at = round * 10;
+            history.push(op(at, Ask::Append(1000 + round), (round % 10 != 0).then_some((at + 5, Answer::Done))));
+            history.push(done(at + 1, at + 6, Ask::Append(2000 + round)));
+            tokens.extend([2000 + round, 1000 + round]);
+            history.push(read(at + 7, at + 8, &tokens));
+        }
+        assert_eq!(judge(&history), Verdict::Explained);
+    }
+}

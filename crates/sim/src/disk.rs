@@ -1,0 +1,127 @@
+//! Virtual disks: what survives a crash, and what it costs to get there.
+//!
+//! An OSD's disk is two memory stores: one as its engine sees it, one as it will be found after a crash. A transaction
+//! reaches the second when it is reported durable; a crash keeps some prefix of those that were not, as disks do.
+
+use base::{Duration, Instant, Rng};
+use bytes::Bytes;
+use mon::{BatchWrites, PersistId};
+use std::collections::{BTreeMap, VecDeque};
+use store::{CommitId, MemoryStore, ReadId, ReadRequest, ReadResult, StoreError, Transaction};
+
+/// A fast flash drive's time for a flush, at the least ...
+const COMMIT_MIN: Duration = Duration::from_micros(30);
+/// ... and what chance adds at most.
+const COMMIT_JITTER_NANOS: u64 = 100_000;
+const READ_MIN: Duration = Duration::from_micros(20);
+const READ_JITTER_NANOS: u64 = 60_000;
+
+/// An OSD's disk.
+#[derive(Debug, Default)]
+pub(crate) struct OsdDisk {
+    live: MemoryStore,
+    durable: MemoryStore,
+    pending: VecDeque<(CommitId, Transaction)>,
+    busy_until: Instant,
+}
+
+impl OsdDisk {
+    /// Takes a transaction; says when it is durable, or why it is refused.
+    pub(crate) fn commit(
+        &mut self,
+        now: Instant,
+        id: CommitId,
+        transaction: Transaction,
+        rng: &mut Rng,
+    ) -> Result<Instant, StoreError> {
+        self.live.commit(&transaction)?;
+        self.pending.push_back((id, transaction));
+        let done = now + COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
+        self.busy_until = self.busy_until.max(done);
+        Ok(self.busy_until)
+    }
+
+    /// The oldest transaction is durable now.
+    pub(crate) fn committed(&mut self) -> CommitId {
+        let (id, transaction) = self.pending.pop_front().expect("each transaction becomes durable once");
+        self.durable.commit(&transaction).expect("what the live store took, the durable one takes");
+        id
+    }
+
+    /// Reads as the engine sees things.
+    pub(crate) fn read(&self, request: &ReadRequest) -> Result<ReadResult, StoreError> {
+        self.live.read(request)
+    }
+
+    /// The store as it is found after a crash: with some of what was not yet durable.
+    pub(crate) fn crash(&mut self, rng: &mut Rng) {
+        let kept = rng.below(self.pending.len() as u64 + 1);
+        for (_, transaction) in self.pending.drain(..).take(kept as usize) {
+            self.durable.commit(&transaction).expect("what the live store took, the durable one takes");
+        }
+        self.live = MemoryStore::load(&self.durable.dump()).expect("a store reads its own image");
+        self.busy_until = Instant::ZERO;
+    }
+}
+
+/// How long a read takes.
+pub(crate) fn read_time(rng: &mut Rng) -> Duration {
+    READ_MIN + Duration::from_nanos(rng.below(READ_JITTER_NANOS))
+}
+
+/// A monitor's key-value file.
+#[derive(Debug, Default)]
+pub(crate) struct MonDisk {
+    pub(crate) contents: BTreeMap<(String, String), Bytes>,
+    pending: VecDeque<(PersistId, BatchWrites)>,
+    busy_until: Instant,
+}
+
+impl MonDisk {
+    /// Takes a batch; says when it is durable.
+    pub(crate) fn persist(&mut self, now: Instant, id: PersistId, batch: BatchWrites, rng: &mut Rng) -> Instant {
+        self.pending.push_back((id, batch));
+        let done = now + COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
+        self.busy_until = self.busy_until.max(done);
+        self.busy_until
+    }
+
+    /// The oldest batch is durable now.
+    pub(crate) fn persisted(&mut self) -> PersistId {
+        let (id, batch) = self.pending.pop_front().expect("each batch becomes durable once");
+        self.apply(batch);
+        id
+    }
+
+    /// Writes a batch at once.
+    pub(crate) fn apply(&mut self, batch: BatchWrites) {
+        for (prefix, key, value) in batch {
+            match value {
+                Some(value) => self.contents.insert((prefix, key), value),
+                None => self.contents.remove(&(prefix, key)),
+            };
+        }
+    }
+
+    /// What is found after a crash: batches are whole or not there.
+    pub(crate) fn crash(&mut self, rng: &mut Rng) {
+        let kept = rng.below(self.pending.len() as u64 + 1);
+        for (_, batch) in core::mem::take(&mut self.pending).into_iter().take(kept as usize) {
+            self.apply(batch);
+        }
+        self.busy_until = Instant::ZERO;
+    }
+}
+
+/// Something a disk has finished.
+#[derive(Debug)]
+pub(crate) enum Stored {
+    /// The OSD's oldest transaction.
+    Committed,
+    /// An OSD's transaction was refused.
+    Refused(CommitId, StoreError),
+    /// A read.
+    Read(ReadId, Result<ReadResult, StoreError>),
+    /// The monitor's oldest batch.
+    Persisted,
+}

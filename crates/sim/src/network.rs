@@ -1,0 +1,190 @@
+//! Virtual byte streams between nodes: what TCP promises, and what it does not.
+//!
+//! Owns the pipes and their delays. Bytes of one direction arrive in order; streams overtake each other. A cut loses
+//! what is under way, and the two ends learn of it at different times, the later one long after. Two nodes that are
+//! kept apart lose nothing: everything between them waits, as with retransmission.
+
+use crate::node::NodeId;
+use base::{Duration, Instant, Rng};
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+use wire::msgr::StreamId;
+
+/// Names one pipe.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct PipeId(pub(crate) u64);
+
+/// One end of a pipe: 0 opened it, 1 accepted it.
+pub(crate) type Side = usize;
+
+/// A connection between two nodes, or an attempt at one.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    ends: [Option<End>; 2],
+    /// When the last bytes towards each side arrive: later ones do not overtake them.
+    busy_until: [Instant; 2],
+    cut: bool,
+}
+
+/// Who is at an end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct End {
+    pub(crate) node: NodeId,
+    /// Which life of the node: what arrives for an earlier one is lost.
+    pub(crate) life: u32,
+    pub(crate) stream: StreamId,
+}
+
+/// The network.
+#[derive(Debug)]
+pub(crate) struct Network {
+    rng: Rng,
+    pipes: BTreeMap<PipeId, Pipe>,
+    last_pipe: u64,
+    listeners: BTreeMap<SocketAddr, NodeId>,
+    apart: BTreeMap<(NodeId, NodeId), Instant>,
+    /// Until when everything is slow.
+    slow_until: Instant,
+}
+
+/// One way, without a wait: what switches and kernels take on a local network.
+const LATENCY_MIN: Duration = Duration::from_micros(40);
+/// What chance adds at most in quiet times.
+const JITTER_MAX_NANOS: u64 = 120_000;
+/// What chance adds at most in slow times.
+const SLOW_JITTER_MAX_NANOS: u64 = 80_000_000;
+
+impl Network {
+    pub(crate) fn new(rng: Rng) -> Network {
+        Network {
+            rng,
+            pipes: BTreeMap::new(),
+            last_pipe: 0,
+            listeners: BTreeMap::new(),
+            apart: BTreeMap::new(),
+            slow_until: Instant::ZERO,
+        }
+    }
+
+    /// Notes that connections to `addr` reach `node`.
+    pub(crate) fn listen(&mut self, addr: SocketAddr, node: NodeId) {
+        self.listeners.insert(addr, node);
+    }
+
+    /// Who listens at `addr`.
+    pub(crate) fn listener(&self, addr: SocketAddr) -> Option<NodeId> {
+        self.listeners.get(&addr).copied()
+    }
+
+    /// Begins a connection to `to`; says when the attempt arrives there.
+    pub(crate) fn dial(&mut self, now: Instant, from: End, to: SocketAddr) -> (PipeId, Instant) {
+        self.last_pipe += 1;
+        let id = PipeId(self.last_pipe);
+        self.pipes.insert(id, Pipe { ends: [Some(from), None], busy_until: [now; 2], cut: false });
+        let arrival = match self.listener(to) {
+            Some(node) => self.arrival(now, from.node, node),
+            None => now + LATENCY_MIN,
+        };
+        (id, arrival)
+    }
+
+    /// Notes who has accepted a connection.
+    pub(crate) fn accept(&mut self, pipe: PipeId, end: End) {
+        if let Some(pipe) = self.pipes.get_mut(&pipe) {
+            pipe.ends[1] = Some(end);
+        }
+    }
+
+    /// Who is at one side of a pipe that still stands.
+    pub(crate) fn end(&self, pipe: PipeId, side: Side) -> Option<End> {
+        self.pipes.get(&pipe).filter(|pipe| !pipe.cut)?.ends[side]
+    }
+
+    /// Plans the way of something towards `side`: when it arrives, or none if it is lost.
+    pub(crate) fn send(&mut self, now: Instant, pipe: PipeId, side: Side) -> Option<Instant> {
+        let ends = self.pipes.get(&pipe).filter(|pipe| !pipe.cut)?.ends;
+        let (from, to) = (ends[1 - side]?, ends[side]?);
+        let arrival = self.arrival(now, from.node, to.node);
+        let pipe = self.pipes.get_mut(&pipe)?;
+        pipe.busy_until[side] = pipe.busy_until[side].max(arrival);
+        Some(pipe.busy_until[side])
+    }
+
+    /// Forgets one end, which has closed; says when the other learns of it.
+    pub(crate) fn close(&mut self, now: Instant, pipe: PipeId, side: Side) -> Option<Instant> {
+        let arrival = self.send(now, pipe, 1 - side);
+        if let Some(entry) = self.pipes.get_mut(&pipe) {
+            entry.ends[side] = None;
+            if entry.ends.iter().all(Option::is_none) {
+                self.pipes.remove(&pipe);
+            }
+        }
+        arrival
+    }
+
+    /// Cuts a pipe: what is under way is lost. Each end that is still there learns of it later: some at once, some
+    /// only when a keepalive would have told.
+    pub(crate) fn cut(&mut self, now: Instant, pipe: PipeId) -> Vec<(Side, Instant)> {
+        let Some(entry) = self.pipes.get_mut(&pipe) else { return Vec::new() };
+        entry.cut = true;
+        let ends = entry.ends;
+        let mut learn = Vec::new();
+        for (side, _) in ends.iter().enumerate().filter(|(_, end)| end.is_some()) {
+            let wait = if self.rng.chance(1, 4) { self.rng.below(20_000) } else { self.rng.below(50) };
+            learn.push((side, now + Duration::from_millis(wait)));
+        }
+        learn
+    }
+
+    /// Who is at an end of a cut pipe: it learns of the cut and the end is forgotten.
+    pub(crate) fn forget(&mut self, pipe: PipeId, side: Side) -> Option<End> {
+        let entry = self.pipes.get_mut(&pipe)?;
+        let end = entry.ends[side].take();
+        if entry.ends.iter().all(Option::is_none) {
+            self.pipes.remove(&pipe);
+        }
+        end
+    }
+
+    /// All pipes of a node, with its side.
+    pub(crate) fn pipes_of(&self, node: NodeId) -> Vec<(PipeId, Side)> {
+        let sides = |(id, pipe): (&PipeId, &Pipe)| {
+            let id = *id;
+            let here = move |end: &Option<End>| end.is_some_and(|end| end.node == node);
+            [0, 1]
+                .into_iter()
+                .filter(move |&side| here(&pipe.ends[side]))
+                .map(move |side| (id, side))
+                .collect::<Vec<_>>()
+        };
+        self.pipes.iter().flat_map(sides).collect()
+    }
+
+    /// Pipes with somebody at both ends.
+    pub(crate) fn standing(&self) -> Vec<PipeId> {
+        let stands = |pipe: &Pipe| !pipe.cut && pipe.ends.iter().all(Option::is_some);
+        self.pipes.iter().filter(|(_, pipe)| stands(pipe)).map(|(id, _)| *id).collect()
+    }
+
+    /// Keeps two nodes apart until then.
+    pub(crate) fn separate(&mut self, a: NodeId, b: NodeId, until: Instant) {
+        self.apart.insert((a.min(b), a.max(b)), until);
+    }
+
+    /// Slows everything down until then.
+    pub(crate) fn slow_down(&mut self, until: Instant) {
+        self.slow_until = until;
+    }
+
+    /// Ends what keeps nodes apart or slow.
+    pub(crate) fn heal(&mut self) {
+        self.apart.clear();
+        self.slow_until = Instant::ZERO;
+    }
+
+    fn arrival(&mut self, now: Instant, a: NodeId, b: NodeId) -> Instant {
+        let together = self.apart.get(&(a.min(b), a.max(b))).map_or(now, |until| now.max(*until));
+        let jitter = if now < self.slow_until { SLOW_JITTER_MAX_NANOS } else { JITTER_MAX_NANOS };
+        together + LATENCY_MIN + Duration::from_nanos(self.rng.below(jitter))
+    }
+}

@@ -1,0 +1,161 @@
+//! One machine with one daemon or client on it: engine, messenger, streams, disk.
+//!
+//! Owns what a crash takes away and what it leaves. The engines behind [`Engine`] are those that run in production.
+
+use crate::disk::{MonDisk, OsdDisk};
+use crate::network::{PipeId, Side};
+use base::Instant;
+use bytes::BytesMut;
+use client::Client;
+use core::net::SocketAddr;
+use mon::{BatchWrites, Mon, PersistId};
+use osd::Osd;
+use std::collections::BTreeMap;
+use store::{CommitId, ReadId, ReadRequest, Transaction};
+use wire::auth::Auth;
+use wire::msgr::{Messenger, StreamId};
+use wire::net::{NetCommand, NetEvent};
+
+/// Names a node: its place among the world's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct NodeId(pub(crate) usize);
+
+/// A node.
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) addr: SocketAddr,
+    /// Counts its lives; what was meant for an earlier one is lost.
+    pub(crate) life: u32,
+    pub(crate) running: Option<Running>,
+    pub(crate) disk: Disk,
+}
+
+/// What a node has while it runs.
+pub(crate) struct Running {
+    pub(crate) engine: Engine,
+    pub(crate) messenger: Messenger,
+    pub(crate) streams: BTreeMap<StreamId, (PipeId, Side)>,
+    pub(crate) buffers: BTreeMap<StreamId, BytesMut>,
+    /// When its next wake-up is planned.
+    pub(crate) wake_at: Option<Instant>,
+    /// When it last woke, and how often since then without time passing.
+    pub(crate) woke_at: Instant,
+    pub(crate) spins: u32,
+}
+
+/// What a node keeps.
+pub(crate) enum Disk {
+    None,
+    Mon(Box<MonDisk>),
+    Osd(Box<OsdDisk>),
+}
+
+/// What runs on a node.
+pub(crate) enum Engine {
+    Mon(Box<Mon>),
+    Osd(Box<Osd>),
+    Client(Box<Client>),
+}
+
+/// What an engine wants done.
+pub(crate) enum Output {
+    Net(NetCommand),
+    Read(ReadId, ReadRequest),
+    Commit(CommitId, Transaction),
+    Persist(PersistId, BatchWrites),
+    Log(String),
+    Stopped,
+}
+
+impl Engine {
+    pub(crate) fn handle_net(&mut self, now: Instant, event: NetEvent) {
+        match self {
+            Engine::Mon(mon) => mon.handle_net(now, event),
+            Engine::Osd(osd) => osd.handle_net(now, event),
+            Engine::Client(client) => client.handle_net(now, event),
+        }
+    }
+
+    pub(crate) fn handle_timer(&mut self, now: Instant) {
+        match self {
+            Engine::Mon(mon) => mon.handle_timer(now),
+            Engine::Osd(osd) => osd.handle_timer(now),
+            Engine::Client(client) => client.handle_timer(now),
+        }
+    }
+
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+        match self {
+            Engine::Mon(mon) => mon.next_wakeup(),
+            Engine::Osd(osd) => osd.next_wakeup(),
+            Engine::Client(client) => client.next_wakeup(),
+        }
+    }
+
+    pub(crate) fn auth(&mut self) -> &mut dyn Auth {
+        match self {
+            Engine::Mon(mon) => mon.auth(),
+            Engine::Osd(osd) => osd.auth(),
+            Engine::Client(client) => client.auth(),
+        }
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        match self {
+            Engine::Mon(mon) => mon.check_invariants(),
+            Engine::Osd(osd) => osd.check_invariants(),
+            Engine::Client(client) => client.check_invariants(),
+        }
+    }
+
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Output> {
+        Some(match self {
+            Engine::Mon(mon) => match mon.poll_command()? {
+                mon::Command::Net(command) => Output::Net(command),
+                mon::Command::Persist { id, batch } => Output::Persist(id, batch),
+                mon::Command::Log { text, .. } => Output::Log(text),
+                mon::Command::Stopped => Output::Stopped,
+            },
+            Engine::Osd(osd) => match osd.poll_command()? {
+                osd::Command::Net(command) => Output::Net(command),
+                osd::Command::Read { id, request } => Output::Read(id, request),
+                osd::Command::Commit { id, transaction } => Output::Commit(id, transaction),
+                osd::Command::Log { text, .. } => Output::Log(text),
+                osd::Command::Stopped => Output::Stopped,
+            },
+            Engine::Client(client) => Output::Net(client.poll_command(now)?),
+        })
+    }
+}
+
+impl Running {
+    pub(crate) fn new(engine: Engine, messenger: Messenger) -> Running {
+        Running {
+            engine,
+            messenger,
+            streams: BTreeMap::new(),
+            buffers: BTreeMap::new(),
+            wake_at: None,
+            woke_at: Instant::ZERO,
+            spins: 0,
+        }
+    }
+}
+
+impl Node {
+    /// The client on this node, while it runs.
+    pub(crate) fn client(&self) -> Option<&Client> {
+        match &self.running.as_ref()?.engine {
+            Engine::Client(client) => Some(client),
+            Engine::Mon(_) | Engine::Osd(_) => None,
+        }
+    }
+
+    /// The client on this node, while it runs.
+    pub(crate) fn client_mut(&mut self) -> Option<&mut Client> {
+        match &mut self.running.as_mut()?.engine {
+            Engine::Client(client) => Some(client),
+            Engine::Mon(_) | Engine::Osd(_) => None,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a run is made of. Everything else follows from the seed.
+
+use base::Duration;
+
+/// Parameters of one run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// How many OSDs.
+    pub osds: u32,
+    /// How many clients.
+    pub clients: u32,
+    /// How many objects they share.
+    pub objects: u32,
+    /// Requests that each client has under way at once.
+    pub depth: u32,
+    /// The mean pause between a client's requests, per request under way.
+    pub think: Duration,
+    /// Copies of each object.
+    pub pool_size: u32,
+    /// Placement groups.
+    pub pg_num: u32,
+    /// How long the clients work while faults strike.
+    pub duration: Duration,
+    /// Whether faults strike at all.
+    pub faults: bool,
+    /// The mean time between two faults.
+    pub fault_every: Duration,
+    /// Whether sessions are encrypted.
+    pub secure: bool,
+}
+
+impl Options {
+    /// A small cluster that has a hard time.
+    pub fn new(seed: u64) -> Options {
+        Options {
+            seed,
+            osds: 4,
+            clients: 3,
+            objects: 12,
+            depth: 2,
+            think: Duration::from_millis(200),
+            pool_size: 3,
+            pg_num: 8,
+            duration: Duration::from_secs(60),
+            faults: true,
+            fault_every: Duration::from_secs(3),
+            secure: false,
+        }
+    }
+
+    /// What to type to see the same run again.
+    pub fn command(&self) -> String {
+        let mut command = format!("loligo sim --seed {}", self.seed);
+        let usual = Options::new(self.seed);
+        let mut add = |name: &str, value: String, differs: bool| {
+            if differs {
+                command.push_str(&format!(" --{name} {value}"));
+            }
+        };
+        add("osds", self.osds.to_string(), self.osds != usual.osds);
+        add("clients", self.clients.to_string(), self.clients != usual.clients);
+        add("objects", self.objects.to_string(), self.objects != usual.objects);
+        add("depth", self.depth.to_string(), self.depth != usual.depth);
+        add("think-ms", self.think.as_millis().to_string(), self.think != usual.think);
+        add("pool-size", self.pool_size.to_string(), self.pool_size != usual.pool_size);
+        add("pg-num", self.pg_num.to_string(), self.pg_num != usual.pg_num);
+        add("seconds", self.duration.as_secs().to_string(), self.duration != usual.duration);
+        add("fault-every-ms", self.fault_every.as_millis().to_string(), self.fault_every != usual.fault_every);
+        if !self.faults {
+            command.push_str(" --no-faults");
+        }
+        if self.secure {
+            command.push_str(" --secure");
+        }
+        command
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// From the options.
+    pub seed: u64,
+    /// Stands for everything that happened: the same options give the same hash.
+    pub trace_hash: u64,
+    /// Events that happened.
+    pub events: u64,
+    /// Virtual time that passed.
+    pub simulated: Duration,
+    /// Requests that clients made.
+    pub operations: u64,
+    /// Those of them whose outcome is unknown.
+    pub unknown: u64,
+    /// Faults that struck.
+    pub faults: u64,
+    /// What was wrong; empty if all is well.
+    pub failures: Vec<String>,
+    /// What to type to see the same run again.
+    pub command: String,
+}

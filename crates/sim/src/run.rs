@@ -1,0 +1,332 @@
+//! One run from its founding to its judgement.
+//!
+//! The cluster boots and gets a pool; clients work while faults strike; then everything heals, every request must end,
+//! every object is read once more, and the histories are judged.
+
+use crate::cluster::Cluster;
+use crate::node::NodeId;
+use crate::options::{Options, Report};
+use crate::workload::Workload;
+use crate::world::{BEGINNING, Event, World};
+use base::{Duration, Instant, PgId, PoolId};
+use client::{CommandId, Failure, OpId, Reply, Request, Target};
+use std::collections::BTreeSet;
+use wire::Decode;
+use wire::osd::HObject;
+use wire::osd::payload::{ListEntry, ListReply};
+
+const POOL_NAME: &str = "sim";
+/// How long a cluster may take to boot, in virtual time.
+const BOOT_MAX: Duration = Duration::from_secs(60);
+/// How long everything may take to settle once nothing is broken any more.
+const HEAL_MAX: Duration = Duration::from_secs(300);
+
+/// Marks the requests that list placement groups.
+const LISTING: u64 = 1 << 63;
+
+/// Runs a whole cluster in virtual time. The same options give the same report, trace hash included.
+pub fn run(options: &Options) -> Report {
+    let _witness = Witness(options.command());
+    let mut run = Run::new(options);
+    run.live();
+    run.report()
+}
+
+/// Says how to see a run again if an assertion of an engine ends it.
+struct Witness(String);
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("to see this again: {}", self.0);
+        }
+    }
+}
+
+struct Run {
+    options: Options,
+    world: World,
+    cluster: Cluster,
+    work: Workload,
+    pool: PoolId,
+    working: bool,
+    faults: u64,
+    /// Listings of placement groups that are under way, and the names that have come.
+    listings: BTreeSet<OpId>,
+    listed: Vec<String>,
+}
+
+impl Run {
+    fn new(options: &Options) -> Run {
+        let mut world = World::new(options.seed);
+        let cluster = Cluster::found(options, &mut world);
+        let work = Workload::new(options.objects, world.rng.fork());
+        Run {
+            options: options.clone(),
+            world,
+            cluster,
+            work,
+            pool: PoolId(0),
+            working: false,
+            faults: 0,
+            listings: BTreeSet::new(),
+            listed: Vec::new(),
+        }
+    }
+
+    fn live(&mut self) {
+        for id in 0..self.world.nodes.len() {
+            self.cluster.start(&mut self.world, NodeId(id));
+        }
+        if !self.prepare() {
+            return;
+        }
+        self.work_under_faults();
+        if self.heal() && self.read_everything() {
+            self.list_everything();
+        }
+        let complaints = self.work.history.complaints();
+        self.world.failures.extend(complaints);
+    }
+
+    /// Boots the cluster and makes a pool; false if that fails.
+    fn prepare(&mut self) -> bool {
+        let osds = self.options.osds as usize;
+        if !self.wait_for(BOOT_MAX, |run| run.osds_up(0) == osds) {
+            let up = self.osds_up(0);
+            return self.fail(format!("{up} of {osds} OSDs are up after {BOOT_MAX:?}"));
+        }
+        let (pg_num, size) = (self.options.pg_num, self.options.pool_size);
+        let create = format!(
+            r#"{{"prefix":"osd pool create","pool":"{POOL_NAME}","pg_num":{pg_num},"pgp_num":{pg_num},"size":{size},"format":"json"}}"#
+        );
+        let first = self.cluster.client(0);
+        let client = self.world.nodes[first.0].client_mut().expect("clients run all the time");
+        client.command(CommandId(1), create, bytes::Bytes::new());
+        self.world.settle(first);
+        let mut reply = None;
+        self.wait_for(BOOT_MAX, |run| {
+            let client = run.world.nodes[first.0].client_mut().expect("clients run all the time");
+            reply = client.poll_reply();
+            reply.is_some()
+        });
+        match reply {
+            Some(reply) if reply.result == 0 => {}
+            reply => return self.fail(format!("the pool was not made: {reply:?}")),
+        }
+        let clients = self.options.clients as usize;
+        if !self.wait_for(BOOT_MAX, |run| (0..clients).all(|client| run.find_pool(client).is_some())) {
+            return self.fail("the pool does not reach every client".to_owned());
+        }
+        self.pool = self.find_pool(0).expect("it was just seen");
+        true
+    }
+
+    fn work_under_faults(&mut self) {
+        self.working = true;
+        for client in 0..self.options.clients as usize {
+            for slot in 0..self.options.depth {
+                let at = self.world.now + self.work.pause(self.options.think);
+                self.world.plan(at, Event::Work { client, slot });
+            }
+        }
+        let end = self.world.now + self.options.duration;
+        if self.options.faults {
+            self.plan_fault();
+        }
+        while let Some(event) = self.world.step(end) {
+            self.handle(event);
+        }
+        self.working = false;
+    }
+
+    /// Ends all faults and waits until every request has ended; false if one does not.
+    fn heal(&mut self) -> bool {
+        self.world.network.heal();
+        for id in 0..self.world.nodes.len() {
+            self.cluster.start(&mut self.world, NodeId(id));
+        }
+        let osds = self.options.osds as usize;
+        if !self.wait_for(HEAL_MAX, |run| run.osds_up(0) == osds && run.work.in_flight() == 0) {
+            let (up, waiting) = (self.osds_up(0), self.work.in_flight());
+            return self.fail(format!(
+                "{HEAL_MAX:?} after the last fault {up} of {osds} OSDs are up, {waiting} requests wait"
+            ));
+        }
+        true
+    }
+
+    fn read_everything(&mut self) -> bool {
+        for object in 0..self.options.objects {
+            let (id, request) = self.work.final_read(self.pool, object);
+            self.submit(0, id, request);
+        }
+        if self.wait_for(HEAL_MAX, |run| run.work.in_flight() == 0) {
+            return true;
+        }
+        let waiting = self.work.in_flight();
+        self.fail(format!("{waiting} of {} objects cannot be read after everything healed", self.options.objects))
+    }
+
+    /// Lists every placement group: exactly the objects that were just read must be there.
+    fn list_everything(&mut self) {
+        for seed in 0..self.options.pg_num {
+            let id = OpId(LISTING | u64::from(seed));
+            let request = Request::new(Target::pg(PgId::new(self.pool, seed), "")).list(&HObject::MIN, 1000);
+            self.listings.insert(id);
+            self.submit(0, id, request);
+        }
+        if !self.wait_for(HEAL_MAX, |run| run.listings.is_empty()) {
+            self.fail("listings do not end after everything healed".to_owned());
+            return;
+        }
+        self.listed.sort();
+        let (listed, found) = (self.listed.clone(), self.work.found());
+        if !listed.iter().eq(found.iter()) {
+            self.fail(format!("the listings name {listed:?}, the reads found {found:?}"));
+        }
+    }
+
+    fn take_listing(&mut self, result: Result<Reply, Failure>) {
+        match result {
+            Ok(reply) if reply.result >= 0 => match ListReply::from_bytes(&reply.output(0)) {
+                Ok(page) => {
+                    let name = |entry: ListEntry| String::from_utf8_lossy(&entry.name).into_owned();
+                    self.listed.extend(page.entries.into_iter().map(name));
+                }
+                Err(error) => self.world.failures.push(format!("a listing is malformed: {error}")),
+            },
+            other => self.world.failures.push(format!("a listing failed: {other:?}")),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Wake(node) => self.collect(node),
+            Event::Start(node) => self.cluster.start(&mut self.world, node),
+            Event::Fault => self.strike(),
+            Event::Work { client, slot } if self.working => {
+                let (id, request) = self.work.next(self.pool, slot);
+                self.submit(client, id, request);
+            }
+            _ => {}
+        }
+    }
+
+    fn submit(&mut self, client: usize, id: OpId, request: Request) {
+        let (now, node) = (self.world.now, self.cluster.client(client));
+        let engine = self.world.nodes[node.0].client_mut().expect("clients run all the time");
+        engine.submit(now, id, request).expect("the workload stays far below the limit");
+        self.world.settle(node);
+        self.collect(node);
+    }
+
+    /// Records what a client's requests came to, and lets it go on.
+    fn collect(&mut self, node: NodeId) {
+        while let Some(done) = self.world.nodes[node.0].client_mut().and_then(|client| client.poll_completion()) {
+            if self.listings.remove(&done.id) {
+                self.take_listing(done.result);
+                continue;
+            }
+            let Some(pending) = self.work.end(done) else { continue };
+            if self.working {
+                let client = node.0 - self.cluster.client(0).0;
+                let at = self.world.now + self.work.pause(self.options.think);
+                self.world.plan(at, Event::Work { client, slot: pending.slot });
+            }
+        }
+    }
+
+    fn plan_fault(&mut self) {
+        let at = self.world.now + self.work.pause(self.options.fault_every);
+        self.world.plan(at, Event::Fault);
+    }
+
+    /// One fault, by chance.
+    fn strike(&mut self) {
+        if !self.working {
+            return;
+        }
+        self.plan_fault();
+        self.faults += 1;
+        let now = self.world.now;
+        let some = |run: &mut Run, count: usize| run.world.rng.below(count as u64) as usize;
+        let nodes = self.world.nodes.len();
+        match some(self, 100) {
+            0..45 => self.world.cut_some_pipe(),
+            45..65 => {
+                let (a, b) = (some(self, nodes), some(self, nodes));
+                let until = now + Duration::from_millis(some(self, 8000) as u64);
+                self.world.network.separate(NodeId(a), NodeId(b), until);
+            }
+            65..80 => {
+                let until = now + Duration::from_millis(some(self, 3000) as u64);
+                self.world.network.slow_down(until);
+            }
+            80..96 => {
+                let osd = some(self, self.options.osds as usize) as u32;
+                self.crash(self.cluster.osd(osd), 15_000);
+            }
+            _ => self.crash(self.cluster.mon(), 5_000),
+        }
+    }
+
+    fn crash(&mut self, node: NodeId, down_ms_max: u64) {
+        self.world.kill(node);
+        let down = Duration::from_millis(self.world.rng.below(down_ms_max));
+        let at = self.world.now + down;
+        self.world.plan(at, Event::Start(node));
+    }
+
+    /// Lets the world go on until `done`, for at most `patience`.
+    fn wait_for(&mut self, patience: Duration, mut done: impl FnMut(&mut Run) -> bool) -> bool {
+        let end = self.world.now + patience;
+        loop {
+            if done(self) {
+                return true;
+            }
+            // Looking after every event costs more than the events: look a few times a second.
+            let look: Instant = (self.world.now + Duration::from_millis(50)).min(end);
+            while let Some(event) = self.world.step(look) {
+                self.handle(event);
+            }
+            if self.world.now >= end || !self.world.failures.is_empty() {
+                return done(self);
+            }
+        }
+    }
+
+    fn osds_up(&self, client: usize) -> usize {
+        let node = &self.world.nodes[self.cluster.client(client).0];
+        let map = node.client().and_then(|client| client.map());
+        map.map_or(0, |map| map.osd_counts().up)
+    }
+
+    fn find_pool(&self, client: usize) -> Option<PoolId> {
+        self.world.nodes[self.cluster.client(client).0].client()?.map()?.pool_id(POOL_NAME)
+    }
+
+    /// Records a failure, with the daemons' last words. Always false.
+    fn fail(&mut self, what: String) -> bool {
+        let log: Vec<&str> = self.world.log.iter().map(String::as_str).collect();
+        let last = log[log.len().saturating_sub(40)..].join("\n  ");
+        self.world.failures.push(format!("{what}\n  {last}"));
+        false
+    }
+
+    fn report(mut self) -> Report {
+        self.world.failures.append(&mut self.work.complaints);
+        let (operations, unknown) = self.work.history.counts();
+        Report {
+            seed: self.options.seed,
+            trace_hash: self.world.trace.hash(),
+            events: self.world.events,
+            simulated: self.world.now.since(BEGINNING),
+            operations,
+            unknown,
+            faults: self.faults,
+            failures: self.world.failures,
+            command: self.options.command(),
+        }
+    }
+}

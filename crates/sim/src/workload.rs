@@ -1,0 +1,174 @@
+//! What clients do all day: write, append, create, remove and read a few shared objects, and remember every word.
+//!
+//! Each write carries its token three times in one request: as data, as an attribute and in the omap. A read asks for
+//! all three at once, so that a request applied by half shows at once.
+
+use crate::check::history::{Entry, History};
+use crate::check::linear::{Answer, Ask};
+use crate::value;
+use base::{Duration, Errno, PoolId, Rng};
+use client::{Completion, Failure, OpId, Reply, Request, Target};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::Decode;
+use wire::osd::payload::{KeySet, KeyValues};
+
+/// The clients' work and its record.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    pub(crate) history: History,
+    pub(crate) complaints: Vec<String>,
+    rng: Rng,
+    objects: u32,
+    last_id: u64,
+    last_token: u64,
+    pending: BTreeMap<OpId, Pending>,
+    /// Objects that the final reads found.
+    found: BTreeSet<u32>,
+}
+
+/// A request under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pending {
+    entry: Entry,
+    object: u32,
+    ask: Ask,
+    /// Which of the client's slots waits for it.
+    pub(crate) slot: u32,
+}
+
+/// After how long a client gives up while faults strike; longer than most outages, so that most outcomes are known.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The slot of the final reads.
+const FINAL: u32 = u32::MAX;
+
+impl Workload {
+    pub(crate) fn new(objects: u32, rng: Rng) -> Workload {
+        Workload {
+            history: History::default(),
+            complaints: Vec::new(),
+            rng,
+            objects,
+            last_id: 0,
+            last_token: 0,
+            pending: BTreeMap::new(),
+            found: BTreeSet::new(),
+        }
+    }
+
+    /// An object's name.
+    pub(crate) fn name(object: u32) -> String {
+        format!("object.{object}")
+    }
+
+    /// How many requests are under way.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The next request of a slot, by chance.
+    pub(crate) fn next(&mut self, pool: PoolId, slot: u32) -> (OpId, Request) {
+        let object = self.rng.below(u64::from(self.objects)) as u32;
+        let ask = match self.rng.below(100) {
+            0..40 => Ask::Read,
+            40..70 => Ask::Append(self.token()),
+            70..88 => Ask::Write(self.token()),
+            88..94 => Ask::Create(self.token()),
+            _ => Ask::Delete,
+        };
+        let (id, request) = self.begin(pool, object, ask, slot);
+        (id, request.within(PATIENCE))
+    }
+
+    /// A read of `object` that waits as long as it takes.
+    pub(crate) fn final_read(&mut self, pool: PoolId, object: u32) -> (OpId, Request) {
+        self.begin(pool, object, Ask::Read, FINAL)
+    }
+
+    /// The names of the objects that the final reads found.
+    pub(crate) fn found(&self) -> BTreeSet<String> {
+        self.found.iter().map(|&object| Self::name(object)).collect()
+    }
+
+    /// Records an end; says whose it was.
+    pub(crate) fn end(&mut self, completion: Completion) -> Option<Pending> {
+        let pending = self.pending.remove(&completion.id)?;
+        match completion.result {
+            Err(Failure::TimedOut) => {}
+            Err(Failure::Refused(_)) => self.history.refused(pending.entry),
+            Ok(reply) => match understand(pending.ask, &reply) {
+                Ok(answer) => {
+                    if pending.slot == FINAL && matches!(answer, Answer::Value(_)) {
+                        self.found.insert(pending.object);
+                    }
+                    self.history.answered(pending.entry, answer);
+                }
+                Err(why) => {
+                    let (object, ask) = (Self::name(pending.object), pending.ask);
+                    self.complaints.push(format!("{object}: {ask:?} was answered oddly: {why}"));
+                }
+            },
+        }
+        Some(pending)
+    }
+
+    /// A number drawn from an exponential distribution's quartiles: think times that are uneven but cheap.
+    pub(crate) fn pause(&mut self, mean: Duration) -> Duration {
+        let quarter = u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX) / 4;
+        Duration::from_nanos(self.rng.below(quarter.max(1) * 8))
+    }
+
+    fn token(&mut self) -> u64 {
+        self.last_token += 1;
+        self.last_token
+    }
+
+    fn begin(&mut self, pool: PoolId, object: u32, ask: Ask, slot: u32) -> (OpId, Request) {
+        self.last_id += 1;
+        let id = OpId(self.last_id);
+        let entry = self.history.asked(object, ask);
+        self.pending.insert(id, Pending { entry, object, ask, slot });
+        (id, request(pool, object, ask))
+    }
+}
+
+fn request(pool: PoolId, object: u32, ask: Ask) -> Request {
+    let bare = Request::new(Target::object(pool, Workload::name(object)));
+    let sign = |request: Request, token: u64| {
+        let token = token.to_le_bytes();
+        let pair = KeyValues::from([(value::LAST.into(), token.to_vec().into())]);
+        request.set_xattr(value::LAST, &token).omap_set(&pair)
+    };
+    match ask {
+        Ask::Read => {
+            let keys = KeySet::from([value::LAST.into()]);
+            bare.read(0, 0).xattr(value::LAST).omap_values_of(&keys)
+        }
+        Ask::Write(token) => sign(bare.write_full(value::encode(token)), token),
+        Ask::Append(token) => sign(bare.append(value::encode(token)), token),
+        Ask::Create(token) => sign(bare.create(true).write_full(value::encode(token)), token),
+        Ask::Delete => bare.delete(),
+    }
+}
+
+/// What an OSD's answer means, or what is wrong with it.
+fn understand(ask: Ask, reply: &Reply) -> Result<Answer, String> {
+    match (ask, reply.errno()) {
+        (Ask::Read, None) => read_value(reply).map(Answer::Value),
+        (_, None) => Ok(Answer::Done),
+        (Ask::Read | Ask::Delete, Some(Errno::ENOENT)) => Ok(Answer::NotFound),
+        (Ask::Create(_), Some(Errno::EEXIST)) => Ok(Answer::Exists),
+        (_, Some(errno)) => Err(format!("{errno:?}")),
+    }
+}
+
+fn read_value(reply: &Reply) -> Result<Vec<u64>, String> {
+    let tokens = value::decode(&reply.output(0))?;
+    let attribute = reply.output(1);
+    let omap = KeyValues::from_bytes(&reply.output(2)).map_err(|e| e.to_string())?;
+    let last = tokens.last().map(|token| token.to_le_bytes().to_vec()).unwrap_or_default();
+    if attribute != last || omap.get(value::LAST).is_none_or(|value| *value != last) {
+        return Err(format!("data ends with {last:?}, the attribute is {attribute:?}, the omap {omap:?}"));
+    }
+    Ok(tokens)
+}

@@ -1,0 +1,395 @@
+//! The world: nodes, network and time, and the one loop that moves them.
+//!
+//! An event happens, one node takes it, does everything that follows at once, and plans what it has to do later. The
+//! same seed plans the same events.
+//!
+//! Read next: `cluster` (who lives here), `run` (what a run consists of).
+
+use crate::disk::{Stored, read_time};
+use crate::network::{End, Network, PipeId, Side};
+use crate::node::{Disk, Engine, Node, NodeId, Output};
+use crate::queue::Queue;
+use crate::trace::Trace;
+use base::{Duration, Instant, Rng};
+use bytes::{Bytes, BytesMut};
+use core::net::SocketAddr;
+use wire::msgr::{StreamCommand, StreamFault, StreamId};
+
+/// The date on which every run begins.
+pub(crate) const BEGINNING: Instant = Instant::from_secs(1_800_000_000);
+/// How often a node may wake without time passing: beyond, it is caught in a loop.
+const SPINS_MAX: u32 = 1000;
+
+/// Something that happens.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A node's deadline.
+    Wake(NodeId),
+    /// An attempt to connect arrives.
+    Dial { pipe: PipeId, to: SocketAddr },
+    /// The answer to it arrives.
+    Dialed { pipe: PipeId, accepted: bool },
+    /// Bytes arrive.
+    Bytes { pipe: PipeId, side: Side, bytes: Bytes },
+    /// An end learns that the other has closed.
+    Closed { pipe: PipeId, side: Side },
+    /// An end learns that the pipe is cut.
+    Cut { pipe: PipeId, side: Side },
+    /// A disk has finished something.
+    Stored { node: NodeId, life: u32, what: Stored },
+    /// A node starts again.
+    Start(NodeId),
+    /// The next fault.
+    Fault,
+    /// A client goes on with its work.
+    Work { client: usize, slot: u32 },
+}
+
+/// The world.
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) network: Network,
+    pub(crate) rng: Rng,
+    pub(crate) trace: Trace,
+    pub(crate) events: u64,
+    pub(crate) failures: Vec<String>,
+    /// What daemons wrote to their logs, the last lines.
+    pub(crate) log: std::collections::VecDeque<String>,
+    queue: Queue<Event>,
+}
+
+/// Log lines kept for the report of a failure.
+const LOG_LINES_KEPT: usize = 200;
+
+impl World {
+    pub(crate) fn new(seed: u64) -> World {
+        let mut rng = Rng::new(seed);
+        World {
+            now: BEGINNING,
+            nodes: Vec::new(),
+            network: Network::new(rng.fork()),
+            rng,
+            trace: Trace::new(),
+            events: 0,
+            failures: Vec::new(),
+            log: std::collections::VecDeque::new(),
+            queue: Queue::new(),
+        }
+    }
+
+    /// Plans an event.
+    pub(crate) fn plan(&mut self, at: Instant, event: Event) {
+        self.queue.plan(at.max(self.now), event);
+    }
+
+    /// Takes the next event up to `until`. Those that concern a node are carried out; the others are returned.
+    pub(crate) fn step(&mut self, until: Instant) -> Option<Event> {
+        while self.queue.next_at().is_some_and(|at| at <= until) {
+            let (at, event) = self.queue.pop().expect("there is a next event");
+            self.now = at;
+            self.events += 1;
+            self.trace.number(at.0);
+            match event {
+                Event::Fault | Event::Work { .. } | Event::Start(_) => return Some(event),
+                event => {
+                    if let Some(node) = self.happen(event) {
+                        self.settle(node);
+                        return Some(Event::Wake(node));
+                    }
+                }
+            }
+        }
+        self.now = until;
+        None
+    }
+
+    /// Lets a node do everything that follows from what it was told.
+    pub(crate) fn settle(&mut self, id: NodeId) {
+        while self.pump(id) {}
+        let now = self.now;
+        let Some(running) = &mut self.nodes[id.0].running else { return };
+        running.engine.check_invariants();
+        running.messenger.check_invariants();
+        let wake = [running.engine.next_wakeup(), running.messenger.next_wakeup()].into_iter().flatten().min();
+        if let Some(wake) = wake.map(|at| at.max(now))
+            && running.wake_at.is_none_or(|planned| wake < planned)
+        {
+            running.wake_at = Some(wake);
+            self.plan(wake, Event::Wake(id));
+        }
+    }
+
+    /// Carries out an event; returns the node that it concerned, if it is still there.
+    fn happen(&mut self, event: Event) -> Option<NodeId> {
+        match event {
+            Event::Wake(id) => self.wake(id),
+            Event::Dial { pipe, to } => self.dialed_at(pipe, to),
+            Event::Dialed { pipe, accepted } => self.dialed(pipe, accepted),
+            Event::Bytes { pipe, side, bytes } => self.receive(pipe, side, &bytes),
+            Event::Closed { pipe, side } => {
+                let end = self.network.end(pipe, side)?;
+                self.network.forget(pipe, side);
+                self.broken(end, StreamFault::Broken)
+            }
+            Event::Cut { pipe, side } => {
+                let end = self.network.forget(pipe, side)?;
+                self.broken(end, StreamFault::Broken)
+            }
+            Event::Stored { node, life, what } => self.stored(node, life, what),
+            Event::Start(_) | Event::Fault | Event::Work { .. } => unreachable!("these are the caller's"),
+        }
+    }
+
+    fn wake(&mut self, id: NodeId) -> Option<NodeId> {
+        let now = self.now;
+        let running = self.nodes[id.0].running.as_mut()?;
+        // A plan that an earlier one replaced.
+        if running.wake_at != Some(now) {
+            return None;
+        }
+        running.wake_at = None;
+        running.spins = if running.woke_at == now { running.spins + 1 } else { 0 };
+        running.woke_at = now;
+        if running.spins > SPINS_MAX {
+            self.failures.push(format!("{} wakes again and again while no time passes", self.nodes[id.0].name));
+            return None;
+        }
+        self.trace.number(id.0 as u64);
+        running.engine.handle_timer(now);
+        running.messenger.handle_timer(now);
+        Some(id)
+    }
+
+    fn dialed_at(&mut self, pipe: PipeId, to: SocketAddr) -> Option<NodeId> {
+        let now = self.now;
+        let opener = self.network.end(pipe, 0)?;
+        let target = self.network.listener(to);
+        let peer = self.nodes[opener.node.0].addr;
+        let running = target.and_then(|id| self.nodes[id.0].running.as_mut().map(|running| (id, running)));
+        let Some((id, running)) = running else {
+            self.plan(now + Duration::from_micros(60), Event::Dialed { pipe, accepted: false });
+            return None;
+        };
+        let stream = running.messenger.accepted(now, peer);
+        running.streams.insert(stream, (pipe, 1));
+        let life = self.nodes[id.0].life;
+        self.network.accept(pipe, End { node: id, life, stream });
+        if let Some(at) = self.network.send(now, pipe, 0) {
+            self.plan(at, Event::Dialed { pipe, accepted: true });
+        }
+        Some(id)
+    }
+
+    fn dialed(&mut self, pipe: PipeId, accepted: bool) -> Option<NodeId> {
+        let now = self.now;
+        let end = self.network.end(pipe, 0)?;
+        if !accepted {
+            self.network.forget(pipe, 0);
+            return self.broken(end, StreamFault::Refused);
+        }
+        let node = &mut self.nodes[end.node.0];
+        let running = node.running.as_mut().filter(|_| node.life == end.life)?;
+        running.messenger.connected(now, end.stream, node.addr);
+        Some(end.node)
+    }
+
+    fn receive(&mut self, pipe: PipeId, side: Side, bytes: &Bytes) -> Option<NodeId> {
+        let now = self.now;
+        let end = self.network.end(pipe, side)?;
+        let node = &mut self.nodes[end.node.0];
+        let running = node.running.as_mut().filter(|_| node.life == end.life)?;
+        self.trace.number((end.node.0 as u64) << 32 | bytes.len() as u64);
+        self.trace.bytes(bytes);
+        let mut buffer = running.buffers.remove(&end.stream).unwrap_or_else(BytesMut::new);
+        buffer.extend_from_slice(bytes);
+        running.messenger.received(now, end.stream, &mut buffer, running.engine.auth());
+        if running.streams.contains_key(&end.stream) {
+            running.buffers.insert(end.stream, buffer);
+        }
+        Some(end.node)
+    }
+
+    fn broken(&mut self, end: End, fault: StreamFault) -> Option<NodeId> {
+        let now = self.now;
+        let node = &mut self.nodes[end.node.0];
+        let running = node.running.as_mut().filter(|_| node.life == end.life)?;
+        if running.streams.remove(&end.stream).is_some() {
+            running.buffers.remove(&end.stream);
+            running.messenger.stream_failed(now, end.stream, fault);
+        }
+        Some(end.node)
+    }
+
+    fn stored(&mut self, id: NodeId, life: u32, what: Stored) -> Option<NodeId> {
+        let now = self.now;
+        let node = &mut self.nodes[id.0];
+        let running = node.running.as_mut().filter(|_| node.life == life)?;
+        self.trace.number(id.0 as u64 ^ 0xD15C);
+        match (&mut running.engine, &mut node.disk, what) {
+            (Engine::Osd(osd), Disk::Osd(disk), Stored::Committed) => {
+                let commit = disk.committed();
+                osd.handle_committed(now, commit, Ok(()));
+            }
+            (Engine::Osd(osd), _, Stored::Refused(commit, error)) => osd.handle_committed(now, commit, Err(error)),
+            (Engine::Osd(osd), _, Stored::Read(read, result)) => osd.handle_read(now, read, result),
+            (Engine::Mon(mon), Disk::Mon(disk), Stored::Persisted) => {
+                let batch = disk.persisted();
+                mon.handle_persisted(now, batch);
+            }
+            _ => unreachable!("a disk answers the engine that asked it"),
+        }
+        Some(id)
+    }
+
+    /// Carries events, commands and bytes through a node once; tells whether anything moved.
+    fn pump(&mut self, id: NodeId) -> bool {
+        let now = self.now;
+        let Some(running) = &mut self.nodes[id.0].running else { return false };
+        let mut moved = false;
+        if let Engine::Client(client) = &running.engine
+            && client.global_id() != 0
+        {
+            running.messenger.set_number(client.global_id() as i64);
+        }
+        while let Some(event) = running.messenger.poll_event() {
+            moved = true;
+            running.engine.handle_net(now, event);
+        }
+        while let Some(running) = &mut self.nodes[id.0].running {
+            let Some(output) = running.engine.poll(now) else { break };
+            moved = true;
+            self.carry_out(id, output);
+        }
+        moved | self.pump_streams(id)
+    }
+
+    fn carry_out(&mut self, id: NodeId, output: Output) {
+        let now = self.now;
+        let node = &mut self.nodes[id.0];
+        let life = node.life;
+        let done = match (output, &mut node.disk) {
+            (Output::Net(command), _) => {
+                let running = node.running.as_mut().expect("an engine that speaks runs");
+                return running.messenger.command(now, command);
+            }
+            (Output::Log(text), _) => {
+                if self.log.len() == LOG_LINES_KEPT {
+                    self.log.pop_front();
+                }
+                let since = now.since(BEGINNING);
+                return self.log.push_back(format!("{:.6} {}: {text}", since.as_secs_f64(), node.name));
+            }
+            (Output::Stopped, _) => {
+                self.failures.push(format!("{} stopped by itself", node.name));
+                return self.kill(id);
+            }
+            (Output::Commit(commit, transaction), Disk::Osd(disk)) => {
+                match disk.commit(now, commit, transaction, &mut self.rng) {
+                    Ok(at) => (at, Stored::Committed),
+                    Err(error) => (now, Stored::Refused(commit, error)),
+                }
+            }
+            (Output::Read(read, request), Disk::Osd(disk)) => {
+                (now + read_time(&mut self.rng), Stored::Read(read, disk.read(&request)))
+            }
+            (Output::Persist(batch, writes), Disk::Mon(disk)) => {
+                (disk.persist(now, batch, writes, &mut self.rng), Stored::Persisted)
+            }
+            _ => unreachable!("engines only ask disks that they have"),
+        };
+        self.plan(done.0, Event::Stored { node: id, life, what: done.1 });
+    }
+
+    fn pump_streams(&mut self, id: NodeId) -> bool {
+        let now = self.now;
+        let mut moved = false;
+        while let Some(command) = self.nodes[id.0].running.as_mut().and_then(|r| r.messenger.poll_stream_command()) {
+            moved = true;
+            match command {
+                StreamCommand::Connect { stream, to } => {
+                    let end = End { node: id, life: self.nodes[id.0].life, stream };
+                    let (pipe, at) = self.network.dial(now, end, to);
+                    let running = self.nodes[id.0].running.as_mut().expect("it just spoke");
+                    running.streams.insert(stream, (pipe, 0));
+                    self.plan(at, Event::Dial { pipe, to });
+                }
+                StreamCommand::Close { stream, .. } => self.close_stream(id, stream),
+            }
+        }
+        while let Some(stream) = self.nodes[id.0].running.as_mut().and_then(|r| r.messenger.poll_dirty()) {
+            moved = true;
+            self.send_bytes(id, stream);
+        }
+        moved
+    }
+
+    fn close_stream(&mut self, id: NodeId, stream: StreamId) {
+        let running = self.nodes[id.0].running.as_mut().expect("it just spoke");
+        running.buffers.remove(&stream);
+        if let Some((pipe, side)) = running.streams.remove(&stream)
+            && let Some(at) = self.network.close(self.now, pipe, side)
+        {
+            self.plan(at, Event::Closed { pipe, side: 1 - side });
+        }
+    }
+
+    fn send_bytes(&mut self, id: NodeId, stream: StreamId) {
+        let running = self.nodes[id.0].running.as_mut().expect("it just spoke");
+        let pieces = running.messenger.take_outgoing(stream);
+        let total: usize = pieces.iter().map(Bytes::len).sum();
+        running.messenger.written(self.now, stream, 0);
+        let Some(&(pipe, side)) = running.streams.get(&stream) else { return };
+        if total == 0 {
+            return;
+        }
+        let mut all = BytesMut::with_capacity(total);
+        pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+        let mut all = all.freeze();
+        // Sometimes they come in two parts, so that frames arrive torn.
+        if self.rng.chance(1, 8) {
+            let first = all.split_to(self.rng.below(total as u64) as usize);
+            self.send_part(pipe, 1 - side, first);
+        }
+        self.send_part(pipe, 1 - side, all);
+    }
+
+    fn send_part(&mut self, pipe: PipeId, side: Side, bytes: Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        if let Some(at) = self.network.send(self.now, pipe, side) {
+            self.plan(at, Event::Bytes { pipe, side, bytes });
+        }
+    }
+
+    /// Ends a node as a crash does: its peers' streams break, its disk keeps what it keeps.
+    pub(crate) fn kill(&mut self, id: NodeId) {
+        let now = self.now;
+        if self.nodes[id.0].running.take().is_none() {
+            return;
+        }
+        match &mut self.nodes[id.0].disk {
+            Disk::Osd(disk) => disk.crash(&mut self.rng),
+            Disk::Mon(disk) => disk.crash(&mut self.rng),
+            Disk::None => {}
+        }
+        for (pipe, side) in self.network.pipes_of(id) {
+            if let Some(at) = self.network.close(now, pipe, side) {
+                self.plan(at, Event::Closed { pipe, side: 1 - side });
+            }
+        }
+    }
+
+    /// Cuts a random pipe, if there is one.
+    pub(crate) fn cut_some_pipe(&mut self) {
+        let standing = self.network.standing();
+        if standing.is_empty() {
+            return;
+        }
+        let pipe = standing[self.rng.below(standing.len() as u64) as usize];
+        for (side, at) in self.network.cut(self.now, pipe) {
+            self.plan(at, Event::Cut { pipe, side });
+        }
+    }
+}

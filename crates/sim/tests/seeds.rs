@@ -1,0 +1,35 @@
+//! Whole clusters under faults: judged, and repeated to the event.
+
+use base::Duration;
+use sim::{Options, Report, run};
+
+fn must_be_well(options: &Options) -> Report {
+    let report = run(options);
+    assert!(report.failures.is_empty(), "to see this again: {}\n{}", report.command, report.failures.join("\n"));
+    assert!(report.operations > 0, "nobody did anything");
+    report
+}
+
+#[test]
+fn a_quiet_cluster_answers_everything() {
+    let options = Options { faults: false, duration: Duration::from_secs(20), ..Options::new(1) };
+    let report = must_be_well(&options);
+    assert_eq!(report.unknown, 0, "{report:?}");
+}
+
+#[test]
+fn the_same_seed_goes_the_same_way_and_another_does_not() {
+    let options = Options { duration: Duration::from_secs(20), ..Options::new(2) };
+    let first = must_be_well(&options);
+    assert_eq!(run(&options), first);
+    let other = must_be_well(&Options { seed: 3, ..options });
+    assert_ne!(other.trace_hash, first.trace_hash);
+}
+
+#[test]
+fn clusters_under_faults_keep_their_promises() {
+    for seed in 10..16 {
+        let report = must_be_well(&Options { secure: seed % 3 == 0, ..Options::new(seed) });
+        assert!(report.faults > 5, "seed {seed}: only {} faults", report.faults);
+    }
+}

@@ -61,10 +61,11 @@ impl Messenger {
         let timing = &self.config.timing;
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let silent = now.since(stream.heard);
-        let stalled = (stream.held > 0 && silent >= timing.stall_max)
-            || stream.waiting_since.is_some_and(|since| now.since(since) >= timing.stall_max);
+        let halved = stream.held > 0 && silent >= timing.stall_max;
+        let stalled = stream.waiting_since.is_some_and(|since| now.since(since) >= timing.stall_max);
         let why = match (stream.phase, stream.side) {
             (Phase::Ready, _) if stalled => Some(StreamError::NotReading),
+            (Phase::Ready, _) if halved => Some(StreamError::Silent),
             (Phase::Ready, Side::Connecting) if silent >= timing.silence_max => Some(StreamError::Silent),
             (Phase::Ready, Side::Accepting) if silent >= timing.idle_max => Some(StreamError::Silent),
             (Phase::Ready, _) => None,

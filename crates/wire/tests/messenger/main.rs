@@ -6,6 +6,7 @@
 mod no_auth;
 mod world;
 
+mod cephx;
 mod faults;
 mod handshake;
 mod hostile;

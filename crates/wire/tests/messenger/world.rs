@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use wire::auth::Auth;
 use wire::messages::{Message, Payload};
 use wire::msgr::{Messenger, MessengerConfig, StreamCommand, StreamError, StreamFault, StreamId};
 use wire::net::{CloseReason, ConnId, Envelope, NetCommand, NetEvent, Peer, Policy};
@@ -69,6 +70,8 @@ pub(crate) struct Seen {
 pub(crate) struct Node {
     pub(crate) messenger: Messenger,
     pub(crate) auth: NoAuth,
+    /// Real authentication in place of `auth`.
+    pub(crate) keys: Option<Box<dyn Auth>>,
     pub(crate) socket: Option<SocketAddr>,
     pub(crate) config: MessengerConfig,
     pub(crate) seen: Seen,
@@ -102,6 +105,8 @@ pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) nodes: Vec<Node>,
     pub(crate) weather: Weather,
+    /// Everything each stream ever sent.
+    pub(crate) tapes: BTreeMap<(usize, StreamId), Vec<u8>>,
     pipes: BTreeMap<u64, Pipe>,
     next_pipe: u64,
 }
@@ -117,6 +122,7 @@ impl World {
             rng: Rng::new(seed),
             nodes: Vec::new(),
             weather: Weather::CALM,
+            tapes: BTreeMap::new(),
             pipes: BTreeMap::new(),
             next_pipe: 0,
         }
@@ -144,6 +150,7 @@ impl World {
         self.nodes.push(Node {
             messenger: Messenger::new(config.clone(), rng),
             auth: NoAuth::new(entity),
+            keys: None,
             socket,
             config,
             seen: Seen::default(),
@@ -294,7 +301,11 @@ impl World {
                     let node = &mut self.nodes[n];
                     let buf = node.buffers.entry(stream).or_default();
                     buf.extend_from_slice(&piece);
-                    node.messenger.received(self.now, stream, buf, &mut node.auth);
+                    let auth: &mut dyn Auth = match &mut node.keys {
+                        Some(keys) => keys.as_mut(),
+                        None => &mut node.auth,
+                    };
+                    node.messenger.received(self.now, stream, buf, auth);
                     self.settle(n);
                 }
             }
@@ -380,6 +391,7 @@ impl World {
             if pipe.broken.is_some() {
                 return;
             }
+            self.tapes.entry((n, stream)).or_default().extend_from_slice(&piece);
             let mut rest = piece;
             while !rest.is_empty() {
                 let len = (1 + self.rng.below(self.weather.fragment) as usize).min(rest.len());

@@ -1,0 +1,190 @@
+//! The messenger with real keys: a monitor, an OSD and clients who hold the right key, the wrong one, or a recording.
+
+use crate::world::{World, addr, numbered};
+use base::rng::SecretRng;
+use base::{Duration, Errno, Instant};
+use bytes::Bytes;
+use wire::auth::{
+    AUTH_CEPHX, AuthClient, AuthRequest, AuthServer, ClientDone, ClientExchange, ConMode, ServerExchange, ServerStep,
+};
+use wire::cephx::{
+    AuthName, CephxClient, ClientModes, CryptoKey, EntityAuth, KeyServer, KeyServerConfig, MonAuth, ServiceVerifier,
+};
+use wire::msgr::{MessengerConfig, StreamError, StreamId};
+use wire::net::{CloseReason, ConnId, Policy};
+use wire::types::{AddrVec, EntityName, EntityType};
+
+/// A client's tickets; nobody connects to it.
+struct Holder(CephxClient);
+
+impl AuthServer for Holder {
+    fn step(&mut self, _: Instant, _: EntityType, _: &mut ServerExchange, _: &Bytes) -> ServerStep {
+        ServerStep::Refused(Errno::EOPNOTSUPP)
+    }
+
+    fn methods(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn modes(&self) -> Vec<ConMode> {
+        Vec::new()
+    }
+}
+
+impl AuthClient for Holder {
+    fn request(&mut self, now: Instant, kind: EntityType, at: &mut ClientExchange) -> Result<AuthRequest, Errno> {
+        self.0.request(now, kind, at)
+    }
+
+    fn more(&mut self, now: Instant, kind: EntityType, at: &mut ClientExchange, p: &Bytes) -> Result<Bytes, Errno> {
+        self.0.more(now, kind, at, p)
+    }
+
+    fn done(
+        &mut self,
+        now: Instant,
+        kind: EntityType,
+        at: &mut ClientExchange,
+        global_id: u64,
+        mode: ConMode,
+        payload: &Bytes,
+    ) -> Result<ClientDone, Errno> {
+        self.0.done(now, kind, at, global_id, mode, payload)
+    }
+}
+
+/// An OSD's rotating secrets; it connects to nobody.
+struct Verifier(ServiceVerifier, SecretRng);
+
+impl AuthServer for Verifier {
+    fn step(&mut self, _: Instant, _: EntityType, exchange: &mut ServerExchange, payload: &Bytes) -> ServerStep {
+        self.0.step(&mut self.1, exchange, payload)
+    }
+
+    fn methods(&self) -> Vec<u32> {
+        vec![AUTH_CEPHX]
+    }
+
+    fn modes(&self) -> Vec<ConMode> {
+        self.0.modes().to_vec()
+    }
+}
+
+impl AuthClient for Verifier {
+    fn request(&mut self, _: Instant, _: EntityType, _: &mut ClientExchange) -> Result<AuthRequest, Errno> {
+        Err(Errno::EACCES)
+    }
+
+    fn more(&mut self, _: Instant, _: EntityType, _: &mut ClientExchange, _: &Bytes) -> Result<Bytes, Errno> {
+        Err(Errno::EACCES)
+    }
+
+    fn done(
+        &mut self,
+        _: Instant,
+        _: EntityType,
+        _: &mut ClientExchange,
+        _: u64,
+        _: ConMode,
+        _: &Bytes,
+    ) -> Result<ClientDone, Errno> {
+        Err(Errno::EACCES)
+    }
+}
+
+fn rng(n: u8) -> SecretRng {
+    SecretRng::from_entropy([n; 32])
+}
+
+fn holder(key: CryptoKey, mode: ConMode, n: u8) -> Box<Holder> {
+    let name = AuthName::parse("client.admin").expect("a name");
+    let modes = ClientModes { monitor: vec![mode], service: vec![mode] };
+    Box::new(Holder(CephxClient::new(name, Some(key), u32::from(EntityType::OSD.0), modes, rng(n))))
+}
+
+/// A monitor (node 0), an OSD (node 1) and a client with a key (node 2) that has a session with each.
+fn cluster(mode: ConMode) -> (World, CryptoKey) {
+    let mut world = World::new(1);
+    let key = CryptoKey::generate(world.now, &mut rng(1));
+    let mut keys = KeyServer::new(KeyServerConfig::default());
+    let mut client = EntityAuth { key: key.clone(), ..EntityAuth::default() };
+    client.caps.insert("mon".to_owned(), "allow r".to_owned());
+    client.caps.insert("osd".to_owned(), "allow rw".to_owned());
+    keys.set(AuthName::parse("client.admin").expect("a name"), client);
+    let mut mon_auth = MonAuth::new(keys, vec![ConMode::Crc, ConMode::Secure], rng(2));
+    mon_auth.rotate(world.now);
+    let mut verifier = ServiceVerifier::new(EntityType::OSD, vec![ConMode::Crc, ConMode::Secure]);
+    verifier.set_secrets(mon_auth.keys.rotating(EntityType::OSD).expect("rotated just now").clone());
+
+    let mon = world.node(MessengerConfig::new(EntityName::mon(0), AddrVec::one(addr(50, 0))), "mon.");
+    world.nodes[mon].keys = Some(Box::new(mon_auth));
+    let osd = world.osd(1);
+    world.nodes[osd].keys = Some(Box::new(Verifier(verifier, rng(3))));
+    let client = world.client(7);
+    world.nodes[client].keys = Some(holder(key.clone(), mode, 4));
+    (world, key)
+}
+
+#[test]
+fn tickets_open_sessions_in_both_modes() {
+    for mode in [ConMode::Crc, ConMode::Secure] {
+        let (mut world, _) = cluster(mode);
+        let to_mon = world.open(2, 0, Policy::Lossy);
+        world.run(Duration::from_secs(1));
+        let to_osd = world.open(2, 1, Policy::Lossy);
+        world.nodes[1].echoes = true;
+        for number in 0..50 {
+            world.send(2, to_mon, numbered(number, 10));
+            world.send(2, to_osd, numbered(number, 4096));
+        }
+        world.run(Duration::from_secs(1));
+        let faults: Vec<_> = world.nodes.iter().map(|node| (&node.seen.closed, &node.seen.stream_errors)).collect();
+        assert_eq!(world.messages(2, to_osd), (0..50).collect::<Vec<_>>(), "{mode:?}: {faults:?}");
+        assert_eq!(world.all_messages(0), (0..50).collect::<Vec<_>>(), "{mode:?}");
+        let (_, at_mon) = &world.nodes[0].seen.opened[0];
+        let (_, at_osd) = &world.nodes[1].seen.opened[0];
+        assert_eq!((&at_osd.entity[..], at_osd.global_id), ("client.admin", at_mon.global_id));
+        assert_eq!(at_osd.name, EntityName { kind: EntityType::CLIENT, num: at_mon.global_id as i64 });
+        assert!(at_osd.caps.caps.ends_with(b"allow rw"));
+    }
+}
+
+#[test]
+fn a_wrong_key_and_no_ticket_are_denied() {
+    let (mut world, _) = cluster(ConMode::Secure);
+    let other = CryptoKey::generate(world.now, &mut rng(9));
+    world.nodes[2].keys = Some(holder(other, ConMode::Secure, 5));
+    let to_mon = world.open(2, 0, Policy::Lossy);
+    let to_osd = world.open(2, 1, Policy::Lossy);
+    world.run(Duration::from_secs(1));
+    let mut closed = world.nodes[2].seen.closed.clone();
+    closed.sort_by_key(|(conn, _)| *conn);
+    let denied = CloseReason::Denied(Errno::EACCES);
+    assert_eq!(closed, [(to_mon, denied), (to_osd, denied)]);
+    assert!(world.nodes[0].seen.opened.is_empty() && world.nodes[1].seen.opened.is_empty());
+}
+
+#[test]
+fn a_recorded_session_opens_nothing_when_it_is_played_again() {
+    for mode in [ConMode::Crc, ConMode::Secure] {
+        let (mut world, _) = cluster(mode);
+        world.open(2, 0, Policy::Lossy);
+        world.run(Duration::from_secs(1));
+        let conn = world.open(2, 1, Policy::Lossy);
+        world.send(2, conn, numbered(1, 100));
+        world.run(Duration::from_secs(1));
+        assert_eq!(world.all_messages(1), [1]);
+        let tapes = [world.tapes[&(2, StreamId(1))].clone(), world.tapes[&(2, StreamId(2))].clone()];
+        for (node, tape) in tapes.iter().enumerate() {
+            let opened = world.nodes[node].seen.opened.len();
+            let pipe = world.attack(node);
+            world.shoot(pipe, tape);
+            world.run(Duration::from_secs(1));
+            assert_eq!(world.nodes[node].seen.opened.len(), opened, "{mode:?}");
+            let why = world.nodes[node].seen.stream_errors.pop();
+            assert!(matches!(why, Some(StreamError::OutOfTurn(_) | StreamError::Frame(_))), "{mode:?}: {why:?}");
+        }
+        assert_eq!(world.all_messages(1), [1]);
+        assert_eq!(conn, ConnId(2));
+    }
+}

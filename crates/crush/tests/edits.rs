@@ -116,10 +116,12 @@ fn compare(seed: u64, maps: u32, edits: u32, flavour: Flavour) {
             let tool: Vec<&str> = tool.iter().map(String::as_str).collect();
             match oracle.try_edit(&before, &tool) {
                 Outcome::Done(expected) => {
-                    assert_eq!(result, Ok(()), "{history:#?}\n{}", oracle.text(&before));
-                    let (expected_text, text) = (oracle.text(&expected), oracle.text(&map));
-                    assert_eq!(text, expected_text, "{history:#?}\nbefore:\n{}", oracle.text(&before));
-                    assert_eq!(map.to_bytes(), expected.to_bytes(), "{history:#?}");
+                    assert!(result.is_ok(), "{result:?} {history:#?}\n{}", oracle.text(&before));
+                    if map.to_bytes() != expected.to_bytes() {
+                        let (expected_text, text) = (oracle.text(&expected), oracle.text(&map));
+                        assert_eq!(text, expected_text, "{history:#?}\nbefore:\n{}", oracle.text(&before));
+                        assert_eq!(map, expected, "{history:#?}: the same text, and yet other bytes");
+                    }
                 }
                 Outcome::Refused => {
                     refused += 1;
@@ -137,20 +139,15 @@ fn compare(seed: u64, maps: u32, edits: u32, flavour: Flavour) {
 
 #[test]
 fn edits_of_straw2_maps_are_those_of_crushtool() {
-    compare(
-        11,
-        12,
-        15,
-        Flavour { algorithms: &["straw2"], legacy_tunables: false, classes: false, choose_args: false },
-    );
+    compare(11, 8, 12, Flavour { algorithms: &["straw2"], legacy_tunables: false, classes: false, choose_args: false });
 }
 
 #[test]
 fn edits_keep_shadow_trees_as_crushtool_does() {
-    compare(12, 12, 15, Flavour { algorithms: &["straw2"], legacy_tunables: false, classes: true, choose_args: false });
+    compare(12, 8, 12, Flavour { algorithms: &["straw2"], legacy_tunables: false, classes: true, choose_args: false });
 }
 
 #[test]
 fn edits_of_older_algorithms_are_those_of_crushtool() {
-    compare(14, 12, 12, Flavour { algorithms: &["straw"], legacy_tunables: true, classes: false, choose_args: false });
+    compare(14, 8, 12, Flavour { algorithms: &["straw"], legacy_tunables: true, classes: false, choose_args: false });
 }

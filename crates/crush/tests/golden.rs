@@ -81,7 +81,7 @@ fn damaged_maps_do_no_harm() {
     let mut rng = Rng::new(7);
     let mut survived = 0;
     for golden in GOLDEN {
-        for _ in 0..400 {
+        for _ in 0..200 {
             let mut bytes = golden.map.to_vec();
             for _ in 0..1 + rng.below(4) {
                 let at = rng.below(bytes.len() as u64) as usize;
@@ -96,7 +96,7 @@ fn damaged_maps_do_no_harm() {
             let weights = vec![0x10000; 40];
             let rules: Vec<i32> = map.rules().map(|(id, _)| id).collect();
             for rule in rules {
-                for x in 0..2 {
+                for x in 0..1 {
                     assert!(map.do_rule(rule, x, 5, &weights, Some(0)).len() <= 5);
                 }
             }
@@ -110,7 +110,7 @@ fn damaged_maps_do_no_harm() {
             assert_eq!(CrushMap::from_bytes(&map.to_bytes()), Ok(map));
         }
     }
-    assert!(survived > 100, "some damage must get past decoding for this to test anything: {survived}");
+    assert!(survived > 60, "some damage must get past decoding for this to test anything: {survived}");
 }
 
 /// A bucket in a bucket in itself: Ceph's mapper would walk it for ever.

@@ -107,3 +107,48 @@ fn removing_the_last_of_a_host_leaves_an_empty_host_that_can_go() {
     map.remove_item("h1", true).expect("unlinking needs no emptiness");
     assert_eq!((map.item_weight(-1), map.parent(map.item_id("h1").expect("it stays"))), (Some(3 << 16), None));
 }
+
+/// In every set that has weight sets, each parent's weight for a child is the sum of the child's, at each position.
+fn assert_sets_add_up(map: &CrushMap) {
+    for args in map.choose_args().values() {
+        for (id, arg) in args.iter() {
+            let bucket = map.bucket(id).expect("choose args belong to buckets");
+            for (position, item) in bucket.items().iter().enumerate() {
+                let Some(child) = args.arg(*item) else { continue };
+                for (set, weights) in arg.weight_sets.iter().enumerate() {
+                    assert_eq!(weights.len(), bucket.items().len());
+                    assert_eq!(
+                        weights[position],
+                        child.weight_sets[set].iter().sum::<u32>(),
+                        "{item} in {id}, set {set}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn weight_sets_keep_adding_up_over_edits() {
+    let mut map = nine();
+    // What the balancer does first: every bucket's own weights as two positions of a set.
+    let mut args = crate::ChooseArgs::default();
+    for bucket in map.buckets() {
+        let weights: Vec<u32> = bucket.weighted_items().map(|(_, weight)| weight).collect();
+        let arg = crate::ChooseArg { weight_sets: vec![weights.clone(), weights], ids: Vec::new() };
+        args.by_slot.insert(crate::map::slot(bucket.id()).expect("a bucket") as u32, arg);
+    }
+    map.choose_args.insert(crate::choose_args::DEFAULT, args);
+    assert_sets_add_up(&map);
+    map.reweight_item("osd.3", 0x3_0000).expect("the OSD is there");
+    assert_sets_add_up(&map);
+    map.insert_item(9, 0x1_8000, "osd.9", &place(&["host=h9", "rack=r0", "root=default"])).expect("a new OSD");
+    assert_sets_add_up(&map);
+    map.move_item("h1", &place(&["rack=r0"])).expect("the rack is there");
+    assert_sets_add_up(&map);
+    map.set_device_class(9, "ssd").expect("a new OSD has no class");
+    map.remove_item("osd.0", false).expect("the OSD is there");
+    map.reweight_all().expect("weights that fit");
+    assert_sets_add_up(&map);
+    assert_eq!(CrushMap::from_bytes(&map.to_bytes()), Ok(map));
+}

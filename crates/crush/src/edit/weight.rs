@@ -141,7 +141,8 @@ impl CrushMap {
                 open.push_back(holder);
             }
         }
-        self.mend_weight_sets(id);
+        // A bucket that arrives brings the sums of its own sets; Ceph leaves them at 0 until the balancer runs.
+        self.mend_weight_sets(if item < 0 && !weight_sets { item } else { id });
         Ok(())
     }
 

@@ -120,7 +120,7 @@ fn compare(seed: u64, maps: u32, edits: u32, flavour: Flavour) {
                     if map.to_bytes() != expected.to_bytes() {
                         let (expected_text, text) = (oracle.text(&expected), oracle.text(&map));
                         assert_eq!(text, expected_text, "{history:#?}\nbefore:\n{}", oracle.text(&before));
-                        assert_eq!(map, expected, "{history:#?}: the same text, and yet other bytes");
+                        assert_eq!(map, *expected, "{history:#?}: the same text, and yet other bytes");
                     }
                 }
                 Outcome::Refused => {

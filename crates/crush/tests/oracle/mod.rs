@@ -39,7 +39,7 @@ impl Oracle {
         };
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "crushtool {args:?}: {text}{complaint}");
+        assert!(output.status.success(), "crushtool {args:?}: {}: {text}{complaint}", output.status);
         text
     }
 
@@ -199,7 +199,9 @@ pub(crate) fn random_map(rng: &mut Rng, flavour: Flavour) -> String {
     tunables(rng, flavour, &mut text);
     let devices = 3 + rng.below(40) as usize;
     for device in 0..devices {
-        let class = if flavour.classes { ["", " class ssd", " class hdd"][rng.below(3) as usize] } else { "" };
+        // Rules may take either class, so both have a device at least.
+        let class = if device < 2 { 1 + device } else { rng.below(3) as usize };
+        let class = if flavour.classes { ["", " class ssd", " class hdd"][class] } else { "" };
         writeln!(text, "device {device} osd.{device}{class}").expect("writing to memory");
     }
     text.push_str("type 0 osd\ntype 1 host\ntype 2 rack\ntype 3 root\n");

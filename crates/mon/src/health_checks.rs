@@ -1,7 +1,8 @@
 //! What is checked: OSDs, the map, pools and placement groups.
 //!
 //! Follows Ceph v16.2 `src/osd/OSDMap.cc` (`OSDMap::check_health`) and `src/mon/PGMap.cc` (`get_health_checks`): codes,
-//! texts and thresholds are Ceph's.
+//! texts and thresholds are Ceph's, but that a starting monitor does not wait before it speaks of placement groups that
+//! do not serve: who waits for HEALTH_OK waits for them.
 //!
 //! Read next: `services::health`, which keeps mutes and tells the log.
 
@@ -200,6 +201,18 @@ impl Mon {
         }
     }
 
+    /// Since when a group has been in a state that it may pass through; none for states that are trouble at once.
+    fn trouble_since(&self, stat: &PgStat, word: &str, created: Instant) -> Option<Instant> {
+        let at = match word {
+            "inactive" => stat.last_active,
+            "peering" => stat.last_peered,
+            "stale" => stat.last_unstale,
+            "undersized" => stat.last_fullsized,
+            _ => return None,
+        };
+        Some(Instant::from(at).max(created))
+    }
+
     fn check_settings(&self, checks: &mut Checks) {
         let map = self.osds.map();
         if self.option("mon_osd_down_out_interval") == "0" && self.option_bool("mon_warn_on_osd_down_out_interval_zero")
@@ -220,16 +233,16 @@ impl Mon {
         let mut found: BTreeMap<&'static str, Trouble> = BTreeMap::new();
         for pg in all_pgs(map) {
             let stat = self.stats.stat_or_unknown(map, pg);
-            let mut states = troubles_of(&stat);
-            // A pool that was just made has its groups in a moment.
             let created = map.pool(pg.pool).map_or(Instant::ZERO, |p| p.create_time.into());
-            let new = stat.state == PgState::default() && now.since(created.max(self.started)) < STUCK_AFTER;
-            if new {
-                states.retain(|(_, state)| *state != "inactive");
-                continue;
-            }
-            for (code, state) in states {
-                found.entry(code).or_default().add(now, pg, &stat, state, self.started);
+            for (code, word) in troubles_of(&stat) {
+                let since = self.trouble_since(&stat, word, created);
+                // States that placement groups pass through are worth a word once they last; at a monitor's start
+                // they are, too, for nobody knows yet how long they have lasted.
+                let starting = created < self.started && now.since(self.started) < STUCK_AFTER;
+                if since.is_none_or(|since| starting || now.since(since) >= STUCK_AFTER) {
+                    let span = now.since(since.unwrap_or(now).max(self.started));
+                    found.entry(code).or_default().add(pg, &stat, word, span);
+                }
             }
         }
         let sum = self.stats.sum();
@@ -296,23 +309,15 @@ struct Trouble {
 }
 
 impl Trouble {
-    fn add(&mut self, now: Instant, pg: PgId, stat: &PgStat, word: &'static str, started: Instant) {
+    fn add(&mut self, pg: PgId, stat: &PgStat, word: &'static str, span: Duration) {
         *self.words.entry(word).or_insert(0) += 1;
         if self.detail.len() >= DETAIL_MAX {
             return;
         }
-        let since = match word {
-            "inactive" | "down" | "incomplete" | "peering" => stat.last_active,
-            "stale" => stat.last_unstale,
-            "undersized" => stat.last_fullsized,
-            _ => stat.last_undegraded,
-        };
-        let since = Instant::from(since).max(started);
-        let span = now.since(since);
         let state = if stat.state == PgState::default() { "unknown".to_owned() } else { stat.state.to_string() };
         let ids: Vec<String> = stat.acting.iter().map(|o| o.to_string()).collect();
         let acting = format!("[{}]", ids.join(","));
-        let line = if span >= STUCK_AFTER && ["inactive", "stale", "undersized", "degraded"].contains(&word) {
+        let line = if span >= STUCK_AFTER {
             let span = crate::format::quantity::age(span);
             format!("pg {pg} is stuck {word} for {span}, current state {state}, last acting {acting}")
         } else {

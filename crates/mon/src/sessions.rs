@@ -25,6 +25,8 @@ pub struct Session {
     pub osd_epoch: Epoch,
     /// The options last sent; none before the first time.
     pub config: Option<BTreeMap<String, String>>,
+    /// The versions of configuration and CRUSH map that `config` was made from.
+    pub config_seen: Option<(u64, u32)>,
     /// The host it says it runs on; empty before it did.
     pub hostname: String,
 }
@@ -38,6 +40,7 @@ impl Session {
             subscriptions: BTreeMap::new(),
             osd_epoch: Epoch(0),
             config: None,
+            config_seen: None,
             hostname: String::new(),
         }
     }

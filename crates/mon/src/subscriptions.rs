@@ -29,6 +29,7 @@ impl Mon {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         if !message.hostname.is_empty() {
             session.hostname = message.hostname;
+            session.config_seen = None;
         }
         for (what, mut subscription) in message.what {
             if !known(&what) {
@@ -115,6 +116,11 @@ impl Mon {
 
     /// Sends the options that changed for this session since they were last sent, or for the first time.
     fn serve_config(&mut self, conn: ConnId) -> Option<u64> {
+        let made_from = (self.central.generation(), self.osds.map().crush_version);
+        let session = self.sessions.get_mut(conn)?;
+        if session.config_seen.replace(made_from) == Some(made_from) {
+            return None;
+        }
         let session = self.sessions.get(conn)?;
         let entity = self.entity_for_config(&session.peer.entity, &session.hostname);
         let effective = self.central.effective(&entity);

@@ -283,8 +283,8 @@ fn primary_affinity(mon: &mut Mon, call: &Call) -> Answer {
     let (osd, weight) = (existing(mon, call)?, fraction(call)?);
     let fixed = (weight * f64::from(IN)) as u32;
     mon.osds.change().new_primary_affinity.insert(osd, fixed);
-    // Ceph shows the weight in hexadecimal with its type's digits before it: 802 is what it has for 16.16.
-    Ok(Reply::status(format!("set osd.{osd} primary-affinity to {} ({fixed})", shown(weight))))
+    // Ceph means to show hexadecimal here and shows its stream's flags instead; we show what it means.
+    Ok(Reply::status(format!("set osd.{osd} primary-affinity to {} ({fixed:x})", shown(weight))))
 }
 
 /// The lowest id that no OSD has.

@@ -13,6 +13,7 @@ use crate::services::stat_sum::StatSum;
 use crate::services::stats::all_pgs;
 use base::{EVersion, Errno, OsdId, PgId, PoolId};
 use maps::stats::{ObjectStatSum, OsdStat, PgStat, StoreStatfs};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -226,7 +227,7 @@ fn pool_value(id: PoolId, sum: &StatSum) -> Value {
 /// All that a dump shows, collected once.
 struct Dump<'a> {
     mon: &'a Mon,
-    pgs: Vec<(PgId, PgStat)>,
+    pgs: Vec<(PgId, Cow<'a, PgStat>)>,
     pools: Vec<(PoolId, StatSum)>,
 }
 

@@ -12,6 +12,7 @@ use crate::object;
 use crate::services::stats::all_pgs;
 use base::{Duration, Errno, Instant, OsdId, PgId, PoolId};
 use maps::stats::{PgStat, PgState};
+use std::borrow::Cow;
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     spec(
@@ -90,7 +91,7 @@ fn list(mon: &Mon, call: &Call, pool: Option<PoolId>, wanted: Wanted<'_>) -> Ans
     {
         return refuse(Errno::ENOENT, format!("pool {pool} does not exist"));
     }
-    let pgs: Vec<(PgId, PgStat)> = all_pgs(map)
+    let pgs: Vec<(PgId, Cow<'_, PgStat>)> = all_pgs(map)
         .filter(|pg| pool.is_none_or(|pool| pg.pool == pool))
         .map(|pg| (pg, mon.stats.stat_or_unknown(map, pg)))
         .filter(|(pg, stat)| wanted(*pg, stat) && states.iter().all(|s| stat.state.contains(*s)))
@@ -103,7 +104,7 @@ fn list(mon: &Mon, call: &Call, pool: Option<PoolId>, wanted: Wanted<'_>) -> Ans
     Ok(reply.with_line_end_if(!call.format.is_plain()))
 }
 
-fn table(pgs: &[(PgId, PgStat)], now: Instant) -> String {
+fn table(pgs: &[(PgId, Cow<'_, PgStat>)], now: Instant) -> String {
     let mut table = Table::new();
     table.column("PG", Align::Left);
     for heading in ["OBJECTS", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*", "OMAP_KEYS*", "LOG"] {
@@ -188,7 +189,7 @@ fn dump_stuck(mon: &mut Mon, call: &Call) -> Answer {
     let threshold = call.int_opt("threshold")?.filter(|t| *t > 0).unwrap_or(STUCK_SECS);
     let cutoff = call.now - Duration::from_secs(threshold.unsigned_abs());
     let map = mon.osds.map();
-    let pgs: Vec<(PgId, PgStat)> = all_pgs(map)
+    let pgs: Vec<(PgId, Cow<'_, PgStat>)> = all_pgs(map)
         .map(|pg| (pg, mon.stats.stat_or_unknown(map, pg)))
         .filter(|(_, stat)| stuck(stat, &ways, cutoff))
         .collect();

@@ -10,6 +10,7 @@ use super::stat_sum::{Rates, StatSum};
 use base::{Duration, Epoch, Instant, OsdId, PgId, PoolId};
 use maps::OsdMap;
 use maps::stats::{ObjectStatSum, OsdStat, PgStat, PgState, StoreStatfs};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use wire::codec::Decode;
 use wire::messages::PgStats;
@@ -124,19 +125,19 @@ impl StatsService {
         self.pgs.get(&pg).map(|stat| stat.state)
     }
 
-    /// What stands for a placement group that nobody reported: nothing but where it should be.
-    pub fn stat_or_unknown(&self, map: &OsdMap, pg: PgId) -> PgStat {
+    /// The report of a placement group, or what stands for one that nobody reported: where it should be.
+    pub fn stat_or_unknown(&self, map: &OsdMap, pg: PgId) -> Cow<'_, PgStat> {
         if let Some(stat) = self.pgs.get(&pg) {
-            return stat.clone();
+            return Cow::Borrowed(stat);
         }
         let sets = map.pg_to_up_acting(pg);
-        PgStat {
+        Cow::Owned(PgStat {
             up: sets.up,
             up_primary: sets.up_primary,
             acting: sets.acting,
             acting_primary: sets.acting_primary,
             ..PgStat::default()
-        }
+        })
     }
 
     /// The reports of OSDs.

@@ -8,7 +8,7 @@
 //! set: those that are up; primary affinity picks its leader; acting set: the temporary one if there is, else up.
 
 use crate::osd_map::OsdMap;
-use crate::osd_state::{OsdState, WEIGHT_ONE};
+use crate::osd_state::WEIGHT_ONE;
 use crate::pool::{PgPool, PoolKind};
 use base::{OsdId, PgId, PoolId};
 use crush::{ChooseArgs, Scratch};
@@ -217,11 +217,6 @@ impl OsdMap {
         drop_unless(pool, &mut osds, |osd| self.is_up(osd));
         let primary = self.primary_temp.get(&pg).copied().or_else(|| osds.iter().copied().find(|o| *o != EMPTY_PLACE));
         (osds, primary)
-    }
-
-    /// Is the OSD up and its life the one that began in `up_from`? What tells a message of an earlier life.
-    pub fn is_same_life(&self, osd: OsdId, up_from: base::Epoch) -> bool {
-        self.state(osd).contains(OsdState::UP) && self.info(osd).is_some_and(|info| info.up_from == up_from)
     }
 }
 

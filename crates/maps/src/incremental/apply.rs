@@ -108,11 +108,16 @@ impl OsdMap {
             }
         }
         for (pool, purged) in &inc.new_purged_snaps {
-            let mut queue = self.removed_snaps_queue.get(pool).cloned().unwrap_or_default();
-            if let Some(removed) = inc.new_removed_snaps.get(pool) {
-                queue.union_with(removed);
-            }
-            if !queue.contains_all(purged) {
+            let queued = self.removed_snaps_queue.get(pool);
+            let covered = match inc.new_removed_snaps.get(pool) {
+                None => queued.is_some_and(|queued| queued.contains_all(purged)),
+                Some(removed) => {
+                    let mut all = queued.cloned().unwrap_or_default();
+                    all.union_with(removed);
+                    all.contains_all(purged)
+                }
+            };
+            if !covered {
                 return Err(ApplyError::Inconsistent("it purges snapshots that were not removed"));
             }
         }

@@ -100,7 +100,7 @@ pub struct PgStat {
     pub purged_snaps: SnapSet,
     /// Which counts cannot be trusted until the next scrub.
     pub invalid: InvalidStats,
-    /// How many objects each OSD has.
+    /// OSDs that miss nothing.
     pub avail_no_missing: BTreeSet<PgShard>,
     /// How many objects each set of OSDs has.
     pub object_location_counts: BTreeMap<BTreeSet<PgShard>, i32>,

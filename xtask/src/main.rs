@@ -12,6 +12,7 @@ mod tidy;
 
 use anyhow::{Result, bail};
 use run::{cargo, workspace_root};
+use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask VERB
@@ -21,10 +22,21 @@ usage: cargo xtask VERB
   test [WHICH...]  everything, or some of: unit (cargo test of the workspace), clients (the stock Ceph clients against
                    a live cluster; installs them from Debian where it may)";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words[..] {
+    match verb(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The line alone: a backtrace through us says nothing about what is wrong.
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn verb(words: &[&str]) -> Result<()> {
+    match *words {
         ["verify"] => verify(),
         ["fix"] => fix(),
         ["tidy"] => tidy_tree(),

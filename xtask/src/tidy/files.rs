@@ -47,8 +47,8 @@ pub(crate) fn check(path: &str, text: &str) -> Vec<Complaint> {
     if EMPTY_NAMES.contains(&stem) {
         complaints.push(Complaint::new(path, 0, format!("'{stem}' says nothing: name the file after what it holds")));
     }
-    let in_src = path.contains("/src/");
-    if in_src && stem == "lib" && !text.contains("#![forbid(unsafe_code)]") && !path.starts_with("crates/rt/") {
+    let is_crate_root = stem == "lib" && path.starts_with("crates/") && path.ends_with("/src/lib.rs");
+    if is_crate_root && !text.contains("#![forbid(unsafe_code)]") && !path.starts_with("crates/rt/") {
         complaints.push(Complaint::new(path, 0, "must say #![forbid(unsafe_code)]"));
     }
     if !is_test_file(path) {

@@ -2,7 +2,7 @@
 
 use crate::disk::{MonDisk, OsdDisk};
 use crate::node::{Disk, Engine, Node, NodeId, Running};
-use crate::options::Options;
+use crate::options::{Options, Planted};
 use crate::world::World;
 use base::OsdId;
 use base::rng::SecretRng;
@@ -51,8 +51,9 @@ impl Cluster {
         let mut disk = MonDisk::default();
         disk.apply(Mon::mkfs(now, &cluster.mon_config(), &cluster.first_entities(mon_key), &mut cluster.secrets));
         cluster.add(world, "mon.a".to_owned(), mon_socket, Disk::Mon(Box::new(disk)));
+        let forgetful = options.planted == Some(Planted::ForgetfulDisks);
         for osd in 0..options.osds {
-            let disk = Disk::Osd(Box::new(OsdDisk::default()));
+            let disk = Disk::Osd(Box::new(OsdDisk::new(forgetful)));
             cluster.add(world, format!("osd.{osd}"), socket(1 + osd, 6800), disk);
         }
         for index in 0..options.clients {

@@ -23,9 +23,21 @@ pub(crate) struct OsdDisk {
     durable: MemoryStore,
     pending: VecDeque<(CommitId, Transaction)>,
     busy_until: Instant,
+    /// A planted fault: the disk confirms what it has not kept.
+    forgetful: bool,
+    /// What it has confirmed and not kept.
+    confirmed: VecDeque<Transaction>,
 }
 
+/// How many transactions a forgetful disk may be behind.
+const FORGOTTEN_MAX: usize = 64;
+
 impl OsdDisk {
+    /// An empty disk that keeps its word, or one that does not.
+    pub(crate) fn new(forgetful: bool) -> OsdDisk {
+        OsdDisk { forgetful, ..OsdDisk::default() }
+    }
+
     /// Takes a transaction; says when it is durable, or why it is refused.
     pub(crate) fn commit(
         &mut self,
@@ -44,8 +56,17 @@ impl OsdDisk {
     /// The oldest transaction is durable now.
     pub(crate) fn committed(&mut self) -> CommitId {
         let (id, transaction) = self.pending.pop_front().expect("each transaction becomes durable once");
-        self.durable.commit(&transaction).expect("what the live store took, the durable one takes");
+        self.confirmed.push_back(transaction);
+        let behind = if self.forgetful { FORGOTTEN_MAX } else { 0 };
+        while self.confirmed.len() > behind {
+            let transaction = self.confirmed.pop_front().expect("there is one more than allowed");
+            self.keep(&transaction);
+        }
         id
+    }
+
+    fn keep(&mut self, transaction: &Transaction) {
+        self.durable.commit(transaction).expect("what the live store took, the durable one takes");
     }
 
     /// Reads as the engine sees things.
@@ -55,10 +76,10 @@ impl OsdDisk {
 
     /// The store as it is found after a crash: with some of what was not yet durable.
     pub(crate) fn crash(&mut self, rng: &mut Rng) {
-        let kept = rng.below(self.pending.len() as u64 + 1);
-        for (_, transaction) in self.pending.drain(..).take(kept as usize) {
-            self.durable.commit(&transaction).expect("what the live store took, the durable one takes");
-        }
+        let pending = core::mem::take(&mut self.pending).into_iter().map(|(_, transaction)| transaction);
+        let unsure: Vec<Transaction> = core::mem::take(&mut self.confirmed).into_iter().chain(pending).collect();
+        let kept = rng.below(unsure.len() as u64 + 1);
+        unsure.iter().take(kept as usize).for_each(|transaction| self.keep(transaction));
         self.live = MemoryStore::load(&self.durable.dump()).expect("a store reads its own image");
         self.busy_until = Instant::ZERO;
     }

@@ -27,5 +27,5 @@ mod value;
 mod workload;
 mod world;
 
-pub use options::{Options, Report};
+pub use options::{Options, Planted, Report};
 pub use run::run;

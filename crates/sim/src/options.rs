@@ -2,6 +2,20 @@
 
 use base::Duration;
 
+/// A fault of the simulator's own making that every run must be able to find: what is planted here and not found
+/// would not be found in an engine either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// Disks report transactions durable that a crash may still take away.
+    ForgetfulDisks,
+    /// Clients are told that some of their writes are done although they were never sent.
+    LostWrites,
+    /// Some appends are sent twice, as two requests.
+    DoubleAppends,
+    /// Clients see some answers of reads late, after they have seen newer ones.
+    StaleReads,
+}
+
 /// Parameters of one run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -29,6 +43,8 @@ pub struct Options {
     pub fault_every: Duration,
     /// Whether sessions are encrypted.
     pub secure: bool,
+    /// What is wrong on purpose.
+    pub planted: Option<Planted>,
 }
 
 impl Options {
@@ -47,6 +63,7 @@ impl Options {
             faults: true,
             fault_every: Duration::from_secs(3),
             secure: false,
+            planted: None,
         }
     }
 

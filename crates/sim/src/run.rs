@@ -60,7 +60,7 @@ impl Run {
     fn new(options: &Options) -> Run {
         let mut world = World::new(options.seed);
         let cluster = Cluster::found(options, &mut world);
-        let work = Workload::new(options.objects, world.rng.fork());
+        let work = Workload::new(options.objects, options.planted, world.rng.fork());
         Run {
             options: options.clone(),
             world,
@@ -126,8 +126,7 @@ impl Run {
         self.working = true;
         for client in 0..self.options.clients as usize {
             for slot in 0..self.options.depth {
-                let at = self.world.now + self.work.pause(self.options.think);
-                self.world.plan(at, Event::Work { client, slot });
+                self.go_on(client, slot);
             }
         }
         let end = self.world.now + self.options.duration;
@@ -207,6 +206,12 @@ impl Run {
             Event::Fault => self.strike(),
             Event::Work { client, slot } if self.working => {
                 let (id, request) = self.work.next(self.pool, slot);
+                if self.work.loses(id) {
+                    return self.go_on(client, slot);
+                }
+                if let Some(second) = self.work.doubles(id) {
+                    self.submit(client, second, request.clone());
+                }
                 self.submit(client, id, request);
             }
             _ => {}
@@ -231,10 +236,15 @@ impl Run {
             let Some(pending) = self.work.end(done) else { continue };
             if self.working {
                 let client = node.0 - self.cluster.client(0).0;
-                let at = self.world.now + self.work.pause(self.options.think);
-                self.world.plan(at, Event::Work { client, slot: pending.slot });
+                self.go_on(client, pending.slot);
             }
         }
+    }
+
+    /// Plans a client's next request.
+    fn go_on(&mut self, client: usize, slot: u32) {
+        let at = self.world.now + self.work.pause(self.options.think);
+        self.world.plan(at, Event::Work { client, slot });
     }
 
     fn plan_fault(&mut self) {
@@ -263,9 +273,15 @@ impl Run {
                 let until = now + Duration::from_millis(some(self, 3000) as u64);
                 self.world.network.slow_down(until);
             }
-            80..96 => {
+            80..93 => {
                 let osd = some(self, self.options.osds as usize) as u32;
                 self.crash(self.cluster.osd(osd), 15_000);
+            }
+            // The power goes: every OSD at once.
+            93..96 => {
+                for osd in 0..self.options.osds {
+                    self.crash(self.cluster.osd(osd), 5_000);
+                }
             }
             _ => self.crash(self.cluster.mon(), 5_000),
         }

@@ -5,6 +5,7 @@
 
 use crate::check::history::{Entry, History};
 use crate::check::linear::{Answer, Ask};
+use crate::options::Planted;
 use crate::value;
 use base::{Duration, Errno, PoolId, Rng};
 use client::{Completion, Failure, OpId, Reply, Request, Target};
@@ -24,7 +25,13 @@ pub(crate) struct Workload {
     pending: BTreeMap<OpId, Pending>,
     /// Objects that the final reads found.
     found: BTreeSet<u32>,
+    planted: Option<Planted>,
+    /// What each object's last read saw, for a planted fault.
+    seen: BTreeMap<u32, Answer>,
 }
+
+/// One in how many requests a planted fault strikes.
+const PLANTED_ONE_IN: u64 = 50;
 
 /// A request under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,14 +43,20 @@ pub(crate) struct Pending {
     pub(crate) slot: u32,
 }
 
-/// After how long a client gives up while faults strike; longer than most outages, so that most outcomes are known.
+/// After how long a patient client gives up: longer than most outages, so that most outcomes are known.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// After how long an impatient one does, at most, and how many there are among how many.
+const IMPATIENCE_MS: u64 = 3000;
+const IMPATIENT: (u64, u64) = (1, 8);
+
+/// Marks the second of two requests where there should be one.
+const SECOND: u64 = 1 << 62;
 
 /// The slot of the final reads.
 const FINAL: u32 = u32::MAX;
 
 impl Workload {
-    pub(crate) fn new(objects: u32, rng: Rng) -> Workload {
+    pub(crate) fn new(objects: u32, planted: Option<Planted>, rng: Rng) -> Workload {
         Workload {
             history: History::default(),
             complaints: Vec::new(),
@@ -53,6 +66,8 @@ impl Workload {
             last_token: 0,
             pending: BTreeMap::new(),
             found: BTreeSet::new(),
+            planted,
+            seen: BTreeMap::new(),
         }
     }
 
@@ -77,7 +92,9 @@ impl Workload {
             _ => Ask::Delete,
         };
         let (id, request) = self.begin(pool, object, ask, slot);
-        (id, request.within(PATIENCE))
+        let impatient = self.rng.chance(IMPATIENT.0, IMPATIENT.1);
+        let patience = if impatient { Duration::from_millis(self.rng.below(IMPATIENCE_MS)) } else { PATIENCE };
+        (id, request.within(patience))
     }
 
     /// A read of `object` that waits as long as it takes.
@@ -98,6 +115,7 @@ impl Workload {
             Err(Failure::Refused(_)) => self.history.refused(pending.entry),
             Ok(reply) => match understand(pending.ask, &reply) {
                 Ok(answer) => {
+                    let answer = self.maybe_stale(pending, answer);
                     if pending.slot == FINAL && matches!(answer, Answer::Value(_)) {
                         self.found.insert(pending.object);
                     }
@@ -110,6 +128,38 @@ impl Workload {
             },
         }
         Some(pending)
+    }
+
+    /// Whether a planted fault of this kind strikes now.
+    fn strikes(&mut self, fault: Planted) -> bool {
+        self.planted == Some(fault) && self.rng.chance(1, PLANTED_ONE_IN)
+    }
+
+    /// Whether a planted fault keeps a request from being sent; it is recorded as done.
+    pub(crate) fn loses(&mut self, id: OpId) -> bool {
+        let Some(pending) = self.pending.get(&id).copied() else { return false };
+        let lost = matches!(pending.ask, Ask::Write(_) | Ask::Append(_)) && self.strikes(Planted::LostWrites);
+        if lost {
+            self.pending.remove(&id);
+            self.history.answered(pending.entry, Answer::Done);
+        }
+        lost
+    }
+
+    /// Whether a planted fault sends a request twice; then the second one's id.
+    pub(crate) fn doubles(&mut self, id: OpId) -> Option<OpId> {
+        let append = matches!(self.pending.get(&id)?.ask, Ask::Append(_));
+        (append && self.strikes(Planted::DoubleAppends)).then_some(OpId(id.0 | SECOND))
+    }
+
+    fn maybe_stale(&mut self, pending: Pending, answer: Answer) -> Answer {
+        if self.planted != Some(Planted::StaleReads) || pending.ask != Ask::Read {
+            return answer;
+        }
+        match self.seen.insert(pending.object, answer.clone()) {
+            Some(old) if self.strikes(Planted::StaleReads) => old,
+            _ => answer,
+        }
     }
 
     /// A number drawn from an exponential distribution's quartiles: think times that are uneven but cheap.

@@ -1,7 +1,7 @@
 //! Whole clusters under faults: judged, and repeated to the event.
 
 use base::Duration;
-use sim::{Options, Report, run};
+use sim::{Options, Planted, Report, run};
 
 fn must_be_well(options: &Options) -> Report {
     let report = run(options);
@@ -31,5 +31,17 @@ fn clusters_under_faults_keep_their_promises() {
     for seed in 10..16 {
         let report = must_be_well(&Options { secure: seed % 3 == 0, ..Options::new(seed) });
         assert!(report.faults > 5, "seed {seed}: only {} faults", report.faults);
+    }
+}
+
+#[test]
+fn planted_faults_are_found() {
+    for planted in [Planted::ForgetfulDisks, Planted::LostWrites, Planted::DoubleAppends, Planted::StaleReads] {
+        // Not every run meets the fault; a few together must.
+        let found = (20..26).any(|seed| {
+            let options = Options { planted: Some(planted), fault_every: Duration::from_secs(1), ..Options::new(seed) };
+            !run(&options).failures.is_empty()
+        });
+        assert!(found, "{planted:?} is not found");
     }
 }

@@ -15,7 +15,7 @@ struct Wanted {
 
 const WANTED: [Wanted; 5] = [
     Wanted { package: "ceph-common", probe: ("rados", &["--version"]) },
-    Wanted { package: "ceph-base", probe: ("crushtool", &["--version"]) },
+    Wanted { package: "ceph-base", probe: ("crushtool", &["--help"]) },
     Wanted { package: "python3-rados", probe: (PYTHON, &["-c", "import rados"]) },
     Wanted { package: "fio", probe: ("fio", &["--enghelp=rados"]) },
     Wanted { package: "python3", probe: (PYTHON, &["--version"]) },
@@ -56,4 +56,23 @@ pub(crate) fn test() -> Result<()> {
     cargo(&["build", "--release", "--quiet", "--package", "loligo"])?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     run(PYTHON, &["tests/clients/run.py", "--loligo", &format!("{target}/release/loligo")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A probe that fails for a program that is there would install it again on every run.
+    #[test]
+    fn programs_that_are_there_are_found() {
+        for wanted in WANTED {
+            let (program, args) = wanted.probe;
+            let is_there = succeeds("sh", &["-c", &format!("command -v {program}")]);
+            // A module of Python's is not told by the program's presence.
+            if is_there && program != PYTHON {
+                assert!(succeeds(program, args), "{program} is there and `{program} {}` fails", args.join(" "));
+            }
+        }
+        assert!(!succeeds("a-program-that-nobody-has", &[]));
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Prints one line each; run with `cargo bench -p wire --bench frames`. Batches of 16 messages share a buffer, as
 //! they do on a busy stream. On Linux the figure is CPU time, which a busy machine does not spoil.
+#![allow(clippy::disallowed_methods)] // It measures, so it reads the clock.
 
 use base::{Epoch, PgId, PoolId};
 use bytes::{Bytes, BytesMut};

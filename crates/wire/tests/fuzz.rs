@@ -3,6 +3,7 @@
 //! By default each target gets some thousand inputs from a fixed seed, which takes seconds. `LOLIGO_FUZZ_SECONDS=300`
 //! runs each for that long from new seeds; a failure prints the input as hex. Inputs start from captured frames and
 //! messages, so that mutations go deep. For coverage-guided runs: `cargo +nightly fuzz run TARGET` (see `fuzz/`).
+#![allow(clippy::disallowed_methods)] // LOLIGO_FUZZ_SECONDS is measured by the clock.
 
 #[path = "../../../fuzz/src/lib.rs"]
 #[allow(unreachable_pub, reason = "public in the crate that this file belongs to")]

@@ -150,9 +150,10 @@ impl Placement {
     fn follow_one(&mut self, pg: PgId, now: UpActing, before: Option<&OsdMap>, map: &OsdMap, contiguous: bool) -> bool {
         let epoch = map.epoch;
         let Some(history) = self.histories.get_mut(&pg) else {
-            // A pool that was not in the map just before is new in this one.
-            let born_known =
-                contiguous && before.is_none_or(|b| !b.pg_exists(pg)) && (before.is_some() || epoch.0 <= 1);
+            // A pool that was not in the map just before is new in this one. A PG that an old pool got by splitting is
+            // not: its objects are elsewhere.
+            let new_pool = before.map_or(epoch.0 <= 1, |b| b.pool(pg.pool).is_none());
+            let born_known = contiguous && new_pool;
             let fresh = PgHistory { current: now, since: epoch, known_since: epoch, born_known, past: VecDeque::new() };
             self.histories.insert(pg, fresh);
             return true;

@@ -25,6 +25,8 @@ pub(crate) enum Verb {
     Mon(Dir),
     /// Run one OSD of the cluster in DIR
     Osd(OsdArgs),
+    /// Run one whole cluster in virtual time, with faults and checks
+    Sim(SimArgs),
     /// Run a whole embedded cluster that somebody else watches over
     #[command(hide = true)]
     Serve(Dir),
@@ -100,4 +102,48 @@ pub(crate) struct OsdArgs {
     /// The cluster's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
+}
+
+/// `loligo sim`.
+#[derive(Debug, Parser)]
+pub(crate) struct SimArgs {
+    /// The number that decides everything in the run
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: u64,
+    /// How many OSDs [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) osds: Option<u32>,
+    /// How many clients [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) clients: Option<u32>,
+    /// How many objects they share [default: 12]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
+    pub(crate) objects: Option<u32>,
+    /// Requests that each client has under way [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) depth: Option<u32>,
+    /// The mean pause between a client's requests [default: 200]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60000))]
+    pub(crate) think_ms: Option<u64>,
+    /// Copies of each object [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) pool_size: Option<u32>,
+    /// Placement groups [default: 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) pg_num: Option<u32>,
+    /// How long faults strike, in virtual time [default: 60]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) seconds: Option<u64>,
+    /// The mean time between two faults [default: 3000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3600000))]
+    pub(crate) fault_every_ms: Option<u64>,
+    /// No faults at all
+    #[arg(long)]
+    pub(crate) no_faults: bool,
+    /// Encrypted sessions
+    #[arg(long)]
+    pub(crate) secure: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Plain)]
+    pub(crate) format: Format,
 }

@@ -14,6 +14,7 @@ mod down;
 mod layout;
 mod logging;
 mod servers;
+mod sim;
 mod status;
 mod up;
 
@@ -29,6 +30,7 @@ fn run(verb: &Verb) -> anyhow::Result<()> {
         Verb::Status(args) => status::run(&ClusterDir::new(&args.dir)?, args.format),
         Verb::Mon(args) => daemons::run_mon(&ClusterDir::new(&args.dir)?),
         Verb::Osd(args) => daemons::run_osd(&ClusterDir::new(&args.dir)?, args.id),
+        Verb::Sim(args) => sim::run(args),
         Verb::Serve(args) => daemons::run_embedded(&ClusterDir::new(&args.dir)?),
     }
 }

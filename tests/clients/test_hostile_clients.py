@@ -1,9 +1,12 @@
 """Clients that misbehave lose their own connection and harm nobody else; clients without rights get Ceph's errno."""
 import base64
 import os
+import signal
 import socket
 import struct
+import subprocess
 import tempfile
+import time
 import unittest
 
 import harness
@@ -92,6 +95,22 @@ class Hostile(unittest.TestCase):
         for i, sock in enumerate(idle):
             sock.sendall((BANNER + bytes(64))[: 3 + i % 60])
         self.still_serves()
+
+    def test_a_client_that_stops_reading_harms_nobody(self):
+        run("rados", "-p", POOL, "bench", "2", "write", "-b", "4194304", "-t", "8", "--no-cleanup")
+        command = ["rados", "-p", POOL, "bench", "60", "rand", "-t", "64"]
+        reader = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(1)
+            # Its answers now pile up, first in the socket and then at the OSDs.
+            reader.send_signal(signal.SIGSTOP)
+            for _ in range(5):
+                self.still_serves()
+        finally:
+            reader.kill()
+            reader.wait()
+        self.still_serves()
+        run("rados", "-p", POOL, "cleanup")
 
 
 def crc32c(data, crc=0):

@@ -162,10 +162,10 @@ impl Workload {
         }
     }
 
-    /// A number drawn from an exponential distribution's quartiles: think times that are uneven but cheap.
+    /// A pause of this mean: anything from none to twice as long.
     pub(crate) fn pause(&mut self, mean: Duration) -> Duration {
-        let quarter = u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX) / 4;
-        Duration::from_nanos(self.rng.below(quarter.max(1) * 8))
+        let nanos = u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.rng.below(nanos.saturating_mul(2).max(1)))
     }
 
     fn token(&mut self) -> u64 {

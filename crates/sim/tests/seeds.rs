@@ -35,6 +35,22 @@ fn clusters_under_faults_keep_their_promises() {
 }
 
 #[test]
+fn clusters_that_break_three_times_a_second_keep_their_promises() {
+    for seed in 30..34 {
+        let options = Options {
+            osds: 5,
+            objects: 4,
+            depth: 3,
+            think: Duration::from_millis(60),
+            fault_every: Duration::from_millis(300),
+            duration: Duration::from_secs(40),
+            ..Options::new(seed)
+        };
+        must_be_well(&options);
+    }
+}
+
+#[test]
 fn planted_faults_are_found() {
     for planted in [Planted::ForgetfulDisks, Planted::LostWrites, Planted::DoubleAppends, Planted::StaleReads] {
         // Not every run meets the fault; a few together must.

@@ -170,7 +170,8 @@ impl MonClient {
         &mut self.auth
     }
 
-    /// Asks to be kept informed of `what` (`osdmap`, `mgrmap`, ...) from version `start` on, or to be told once.
+    /// Asks to be kept informed of `what` (`osdmap`, `mgrmap`, ...) from version `start` on, or to be told once. Each
+    /// call asks the monitor, also for what it was asked before: callers that wait for something pace themselves.
     pub fn subscribe(&mut self, what: &str, start: u64, onetime: bool) {
         self.subscriptions.want(what, start, onetime);
     }

@@ -3,23 +3,20 @@
 //! Follows Ceph v16.2 `src/mon/MonSub.cc`. Invariant: on a new session everything is asked for again, from the version
 //! after the last one that came.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::messages::{MonSubscribe, Subscription};
 
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     wanted: BTreeMap<String, Subscription>,
-    unsent: bool,
+    unsent: BTreeSet<String>,
 }
 
 impl Subscriptions {
-    /// Asks for `what` from version `start`, once or for ever.
+    /// Asks for `what` from version `start`, once or for ever. Asking for the same again asks the monitor again.
     pub(crate) fn want(&mut self, what: &str, start: u64, onetime: bool) {
-        let new = Subscription { start, onetime };
-        if self.wanted.get(what) != Some(&new) {
-            self.wanted.insert(what.to_owned(), new);
-            self.unsent = true;
-        }
+        self.wanted.insert(what.to_owned(), Subscription { start, onetime });
+        self.unsent.insert(what.to_owned());
     }
 
     /// Asks for nothing more of `what`. A monitor that was asked already goes on until the session ends.
@@ -39,12 +36,14 @@ impl Subscriptions {
 
     /// A new session has heard nothing yet.
     pub(crate) fn new_session(&mut self) {
-        self.unsent = !self.wanted.is_empty();
+        self.unsent = self.wanted.keys().cloned().collect();
     }
 
     /// The message that asks for what has not been asked for on this session.
     pub(crate) fn message(&mut self, hostname: &str) -> Option<MonSubscribe> {
-        core::mem::take(&mut self.unsent)
-            .then(|| MonSubscribe { what: self.wanted.clone(), hostname: hostname.to_owned() })
+        let unsent = core::mem::take(&mut self.unsent);
+        let what = |name| Some((String::clone(name), *self.wanted.get(name)?));
+        let what: BTreeMap<_, _> = unsent.iter().filter_map(what).collect();
+        (!what.is_empty()).then(|| MonSubscribe { what, hostname: hostname.to_owned() })
     }
 }

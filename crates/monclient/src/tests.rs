@@ -259,6 +259,21 @@ fn a_new_session_asks_from_where_the_last_one_ended() {
 }
 
 #[test]
+fn asking_again_asks_again_and_only_for_that() {
+    let (mut world, key) = World::new();
+    let mut client = world.client("client.admin", Some(&key));
+    client.subscribe("osdmap", 5, false);
+    world.settle(&mut client);
+    world.took();
+    client.subscribe("osdmap", 5, false);
+    world.settle(&mut client);
+    assert_eq!(subscribed(&world.took().0), [("osdmap".to_owned(), 5)]);
+    client.unsubscribe("osdmap");
+    world.settle(&mut client);
+    assert_eq!(world.took().0, []);
+}
+
+#[test]
 fn commands_and_queries_are_repeated_until_answered() {
     let (mut world, key) = World::new();
     let mut client = world.client("client.admin", Some(&key));

@@ -51,7 +51,7 @@ impl Session {
 
     fn judge(&self, service: &str, command: &str, args: &BTreeMap<String, String>, needs: Rights) -> bool {
         let Some(entity) = AuthName::parse(&self.peer.entity) else { return false };
-        let from = self.peer.addrs.0.first().and_then(|a| a.socket).map(|s| s.ip());
+        let from = self.peer.socket.map(|socket| socket.ip());
         self.caps.is_capable(&MonRequest { entity: &entity, service, command, args, needs, from })
     }
 }

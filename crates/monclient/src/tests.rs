@@ -123,6 +123,7 @@ impl World {
             name: EntityName::mon(0),
             entity: "mon.".into(),
             addrs: AddrVec::default(),
+            socket: None,
             global_id: 0,
             features: u64::MAX,
             caps: TicketCaps::default(),

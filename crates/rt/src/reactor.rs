@@ -185,6 +185,7 @@ impl<D: Daemon + 'static> Node<D> {
                 name: config.messenger.me,
                 entity: config.entity.clone(),
                 addrs: config.messenger.addrs.clone(),
+                socket: None,
                 global_id: 0,
                 features: config.messenger.supported_features,
                 caps: TicketCaps { allow_all: true, ..TicketCaps::default() },

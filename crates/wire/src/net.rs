@@ -11,6 +11,7 @@
 use crate::messages::Message;
 use crate::types::{AddrVec, EntityName, EntityType};
 use bytes::Bytes;
+use core::net::SocketAddr;
 use std::sync::Arc;
 
 /// Names one session at one daemon. Those an engine opens are numbered by the engine, from 1; those the transport
@@ -60,6 +61,9 @@ pub struct Peer {
     pub entity: String,
     /// Where it listens, as it says; a client's address has port 0.
     pub addrs: AddrVec,
+    /// Where its stream comes from, whatever it says of itself; none inside one process. Capabilities that are bound to
+    /// a network go by this.
+    pub socket: Option<SocketAddr>,
     /// Its number from the monitor.
     pub global_id: u64,
     /// The features it announced.

@@ -185,6 +185,7 @@ impl Cluster {
         let peer = Peer {
             name,
             entity: entity.to_owned(),
+            socket: addrs.0.first().and_then(|addr| addr.socket),
             addrs,
             global_id: 4000 + self.next_conn,
             features: mon::version::FEATURES,

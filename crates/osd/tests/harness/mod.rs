@@ -511,6 +511,7 @@ fn peer(name: EntityName) -> Peer {
         entity: name.to_string(),
         name,
         addrs: AddrVec::default(),
+        socket: None,
         global_id: name.num as u64,
         features: 0,
         caps: TicketCaps { allow_all: true, caps: Bytes::new() },

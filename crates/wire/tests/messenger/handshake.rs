@@ -38,6 +38,7 @@ fn a_client_and_an_osd_meet_in_every_mode() {
         assert_eq!(peer.name.num as u64, peer.global_id);
         assert_eq!(peer.addrs.0[0].socket, Some("127.0.0.1:0".parse().unwrap()));
         assert_eq!(peer.addrs.0[0].kind, AddrKind::Msgr2);
+        assert_eq!(peer.socket.map(|socket| socket.ip()), Some([127, 0, 0, 1].into()));
         assert_eq!(world.messages(osd, FIRST_ACCEPTED), (0..20).collect::<Vec<_>>());
         assert_eq!(world.messages(client, conn), (0..20).collect::<Vec<_>>());
     }

@@ -17,6 +17,7 @@ use crate::net::{CloseReason, Peer, Policy};
 use crate::types::{AddrVec, EntityAddr, EntityName, EntityType};
 use base::{Errno, Instant};
 use bytes::Bytes;
+use core::net::SocketAddr;
 use std::sync::Arc;
 
 impl Messenger {
@@ -122,13 +123,13 @@ impl Messenger {
             return Err(StreamError::MissingFeatures { missing: lacking });
         }
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
-        let kind = stream.kind;
+        let (kind, socket) = (stream.kind, stream.peer);
         let done = stream.handshake.as_mut().and_then(|handshake| handshake.authenticated.take());
         let Some(done) = done else { return Ok(()) };
         if !may_claim(kind, ident.gid, &done.entity) {
             return Err(StreamError::Impostor);
         }
-        let peer = Arc::new(peer_of(kind, ident, *done, self.config.supported_features));
+        let peer = Arc::new(peer_of(kind, socket, ident, *done, self.config.supported_features));
         // A peer that may have a lossless session may have lossy ones beside it: what it says decides.
         let policy = if ident.flags & FLAG_LOSSY != 0 { Policy::Lossy } else { self.config.accept_policy(kind) };
         match policy {
@@ -235,13 +236,14 @@ pub(super) fn may_claim(kind: EntityType, number: i64, entity: &str) -> bool {
     }
 }
 
-fn peer_of(kind: EntityType, ident: &ClientIdent, done: Authenticated, supported: u64) -> Peer {
+fn peer_of(kind: EntityType, socket: SocketAddr, ident: &ClientIdent, done: Authenticated, supported: u64) -> Peer {
     // A client that talks to a monitor for the first time does not know its number yet; we do.
     let unnumbered = kind == EntityType::CLIENT && ident.gid < 0;
     Peer {
         name: EntityName { kind, num: if unnumbered { done.global_id as i64 } else { ident.gid } },
         entity: done.entity,
         addrs: ident.addrs.clone(),
+        socket: Some(socket),
         global_id: done.global_id,
         features: ident.supported_features & supported,
         caps: done.caps,

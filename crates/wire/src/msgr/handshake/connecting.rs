@@ -194,6 +194,7 @@ impl Messenger {
             return Err(StreamError::MissingFeatures { missing });
         }
         let features = ident.supported_features & self.config.supported_features;
+        let socket = self.streams.get(&id).map(|stream| stream.peer);
         let Some(session) = self.sessions.get_mut(&sid) else { return Ok(()) };
         if !session.target.is_some_and(|target| ident.addrs.0.contains(&target)) {
             return Err(StreamError::WrongDaemon);
@@ -203,6 +204,7 @@ impl Messenger {
             name,
             entity: name.to_string(),
             addrs: ident.addrs,
+            socket,
             global_id: 0,
             features,
             caps: TicketCaps::default(),

@@ -21,7 +21,7 @@ impl SessionCaps {
     /// What a peer's ticket allows.
     pub fn of(peer: &Peer) -> SessionCaps {
         let caps = OsdCap::from_ticket(&peer.caps);
-        let from = peer.addrs.0.iter().find_map(|addr| addr.socket).map(|socket| socket.ip());
+        let from = peer.socket.map(|socket| socket.ip());
         SessionCaps { allow_all: caps.is_allow_all(), caps, from }
     }
 
@@ -40,8 +40,7 @@ impl SessionCaps {
         let Ok(namespace) = core::str::from_utf8(&request.locator.nspace) else { return Err(Errno::EPERM) };
         // Class calls are refused as unsupported later; until classes exist they count as reads and writes.
         let calls = request.ops.iter().any(|item| item.op == OpCode::CALL);
-        // A status takes no right to read, in Ceph.
-        let reads = request.ops.iter().any(|item| item.op.reads() && item.op != OpCode::STAT);
+        let reads = request.ops.iter().any(|item| item.op.reads());
         let asked = OsdRequest {
             pool: name,
             namespace,

@@ -2,6 +2,7 @@
 //!
 //! `cargo +nightly fuzz run TARGET` drives these with libFuzzer; `crates/wire/tests/fuzz.rs` includes this file and
 //! drives the same functions with a seeded mutator, on any compiler and in every test run.
+#![forbid(unsafe_code)]
 
 use base::rng::SecretRng;
 use base::{Errno, Instant};

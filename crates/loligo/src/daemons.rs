@@ -12,6 +12,7 @@ use rt::ask::Asker;
 use rt::hub::Hub;
 use rt::mon_daemon::{self, MonSetup};
 use rt::osd_daemon::{self, OsdSetup};
+use rt::signals::StopSignals;
 use rt::threads::DaemonThreads;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -150,6 +151,7 @@ fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub
 
 /// `loligo mon`.
 pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
+    let mut signals = StopSignals::catch()?;
     let cluster = ClusterConfig::read(dir)?;
     let name = format!("mon.{MON_NAME}");
     let _pid_file = dir.take_pid_file(&name)?;
@@ -157,11 +159,12 @@ pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
     logging::to_file(&dir.log(&name))?;
     let mut threads = DaemonThreads::default();
     threads.start(&name, setup, mon_daemon::run)?;
-    Ok(threads.run_until_stopped()?)
+    Ok(threads.run_until_stopped(&mut signals)?)
 }
 
 /// `loligo osd`.
 pub(crate) fn run_osd(dir: &ClusterDir, id: i32) -> anyhow::Result<()> {
+    let mut signals = StopSignals::catch()?;
     let cluster = ClusterConfig::read(dir)?;
     if !cluster.osds.contains(&id) {
         bail!("{} has no osd.{id}; it has {:?}", dir.root().display(), cluster.osds);
@@ -172,12 +175,13 @@ pub(crate) fn run_osd(dir: &ClusterDir, id: i32) -> anyhow::Result<()> {
     logging::to_file(&dir.log(&name))?;
     let mut threads = DaemonThreads::default();
     threads.start(&name, setup, osd_daemon::run)?;
-    Ok(threads.run_until_stopped()?)
+    Ok(threads.run_until_stopped(&mut signals)?)
 }
 
 /// `loligo serve`: an embedded cluster in a process that somebody else watches.
 pub(crate) fn run_embedded(dir: &ClusterDir) -> anyhow::Result<()> {
-    Embedded::start(dir, &ClusterConfig::read(dir)?)?.run_until_stopped()
+    let mut signals = StopSignals::catch()?;
+    Embedded::start(dir, &ClusterConfig::read(dir)?)?.run_until_stopped(&mut signals)
 }
 
 /// All daemons of a cluster as threads of this process.
@@ -213,8 +217,8 @@ impl Embedded {
     }
 
     /// Waits for SIGINT or SIGTERM, or for a daemon that fails; then stops all.
-    pub(crate) fn run_until_stopped(self) -> anyhow::Result<()> {
-        Ok(self.threads.run_until_stopped()?)
+    pub(crate) fn run_until_stopped(self, signals: &mut StopSignals) -> anyhow::Result<()> {
+        Ok(self.threads.run_until_stopped(signals)?)
     }
 
     /// Stops all.

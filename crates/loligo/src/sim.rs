@@ -11,6 +11,10 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<()> {
     if options.pool_size > options.osds {
         bail!("--pool-size {} needs as many OSDs, there are {}", options.pool_size, options.osds);
     }
+    if args.format == Format::Plain {
+        // Said first: an engine's broken invariant ends the process where it stands.
+        println!("{}", options.command());
+    }
     let began = Instant::now();
     let report = ::sim::run(&options);
     let speed = report.simulated.as_secs_f64() / began.elapsed().as_secs_f64().max(1e-9);

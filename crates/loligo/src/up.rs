@@ -10,6 +10,7 @@ use crate::layout::{self, MON_NAME, NewCluster, Undo};
 use crate::servers;
 use anyhow::{Context, bail};
 use rt::ask::Asker;
+use rt::signals::StopSignals;
 use serde_json::Value;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Child;
@@ -27,6 +28,7 @@ const LIVENESS_PERIOD: Duration = Duration::from_millis(250);
 /// Runs the verb.
 pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
     let began = Instant::now();
+    let mut signals = StopSignals::catch()?;
     let dir = ClusterDir::new(&args.dir)?;
     if let Some(server) = dir.running()?.first() {
         bail!(
@@ -43,10 +45,10 @@ pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
     check_port(cluster.mon_port()?)?;
     let asker = cluster.admin_asker(&dir)?;
     if args.detach || args.processes {
-        apart(&dir, &cluster, &asker, args, &mut undo, began)
+        apart(&dir, &cluster, &asker, args, &mut undo, began, &mut signals)
     } else {
         let embedded = daemons::Embedded::start(&dir, &cluster)?;
-        let health = match wait_until_healthy(&asker, || embedded.failure()) {
+        let health = match wait_until_healthy(&asker, &mut signals, || embedded.failure()) {
             Ok(health) => health,
             Err(error) => {
                 // Where a daemon has failed, its own words say more than our waiting in vain.
@@ -56,7 +58,7 @@ pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
         };
         undo.keep();
         announce(args, &cluster, &health, began);
-        embedded.run_until_stopped()
+        embedded.run_until_stopped(&mut signals)
     }
 }
 
@@ -110,6 +112,7 @@ fn apart(
     args: &cli::Up,
     undo: &mut Undo,
     began: Instant,
+    signals: &mut StopSignals,
 ) -> anyhow::Result<()> {
     let dir_arg = dir.root().display().to_string();
     let line = |verb: &[&str]| verb.iter().map(|w| (*w).to_owned()).chain(["--dir".into(), dir_arg.clone()]).collect();
@@ -129,7 +132,7 @@ fn apart(
             children.push((name.clone(), servers::spawn(dir, name, arguments)?));
             Ok(())
         })
-        .and_then(|()| wait_until_healthy(asker, || ended_early(dir, &mut children)));
+        .and_then(|()| wait_until_healthy(asker, signals, || ended_early(dir, &mut children)));
     let health = match ready {
         Ok(health) => health,
         Err(error) => {
@@ -142,7 +145,7 @@ fn apart(
     if args.detach {
         return Ok(());
     }
-    rt::signals::wait_for_stop(std::future::pending::<()>())?;
+    signals.wait(std::future::pending::<()>());
     let stopped = servers::stop(dir, &dir.running()?);
     servers::abandon(&mut children);
     stopped
@@ -157,7 +160,11 @@ fn ended_early(dir: &ClusterDir, children: &mut [(String, Child)]) -> Option<Str
 
 /// Waits until the cluster serves: HEALTH_OK, or, where an operator's own doing warrants a warning (a pool without an
 /// application), all OSDs up and all placement groups active+clean. Returns the health to show.
-fn wait_until_healthy(asker: &Asker, mut failure: impl FnMut() -> Option<String>) -> anyhow::Result<String> {
+fn wait_until_healthy(
+    asker: &Asker,
+    signals: &mut StopSignals,
+    mut failure: impl FnMut() -> Option<String>,
+) -> anyhow::Result<String> {
     let began = Instant::now();
     let mut last = "no answer from the monitor".to_owned();
     while began.elapsed() < READY_LIMIT {
@@ -171,6 +178,9 @@ fn wait_until_healthy(asker: &Asker, mut failure: impl FnMut() -> Option<String>
         }
         if let Some(failure) = failure() {
             bail!("{failure}");
+        }
+        if signals.asked() {
+            bail!("stopped while starting");
         }
     }
     bail!("the cluster did not become healthy within {} s: {last}", READY_LIMIT.as_secs())

@@ -2,7 +2,7 @@
 
 use crate::daemon::DaemonFailed;
 use crate::reactor::Stopper;
-use crate::signals;
+use crate::signals::StopSignals;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -57,12 +57,10 @@ impl DaemonThreads {
     }
 
     /// Waits for a signal or for a daemon that ends by itself, then stops all.
-    pub fn run_until_stopped(self) -> Result<(), DaemonFailed> {
+    pub fn run_until_stopped(self, signals: &mut StopSignals) -> Result<(), DaemonFailed> {
         let ended = self.ended.clone();
-        let waited = signals::wait_for_stop(ended.notified());
-        let stopped = self.stop();
-        waited.map_err(|e| DaemonFailed { daemon: "signals".to_owned(), reason: e.to_string() })?;
-        stopped
+        signals.wait(ended.notified());
+        self.stop()
     }
 
     /// Stops all: the OSDs first and together, which tell the monitor that they leave; then the monitor.

@@ -18,7 +18,6 @@ use wire::types::EntityName;
 pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("pg stat", "summarize placement groups", "pg", "r", stat),
     spec("pg map name=pgid,type=CephPgid", "show where a placement group is", "pg", "r", map),
-    spec("pg repeer name=pgid,type=CephPgid", "make a placement group peer again", "osd", "rw", repeer),
     spec("pg scrub name=pgid,type=CephPgid", "compare a placement group's copies", "pg", "rw", |m, c| {
         scrub_pg(m, c, "scrub", false, false)
     }),
@@ -130,20 +129,6 @@ fn map(mon: &mut Mon, call: &Call) -> Answer {
         )
     };
     Ok(Reply::either(call, value, plain))
-}
-
-fn repeer(mon: &mut Mon, call: &Call) -> Answer {
-    let pg = call.pg("pgid")?;
-    if !mon.osds.map().pg_exists(pg) {
-        return refuse(Errno::ENOENT, format!("pg '{pg}' does not exist"));
-    }
-    let mut acting = mon.osds.upcoming().pg_to_up_acting(pg).acting;
-    // Any other set makes a new interval; it is useless, so the monitor takes it back in the epoch after.
-    let len = acting.len();
-    acting.rotate_left(1.min(len));
-    let change = mon.osds.change();
-    change.new_pg_temp.insert(pg, acting);
-    Ok(Reply::empty())
 }
 
 impl Mon {

@@ -64,7 +64,9 @@ impl Osd {
             Ok(plan) => (plan, Ok(())),
             Err(errno) => (empty(), Err(errno)),
         };
-        let request = Box::new(ClientRequest { conn, tid, reqid, message, object, plan, bytes, interval: Epoch(0) });
+        let (view, answers, interval) = (None, Vec::new(), Epoch(0));
+        let request =
+            Box::new(ClientRequest { conn, tid, reqid, message, object, plan, view, answers, bytes, interval });
         match checked.and(planned).and_then(|()| self.check_place(&request)) {
             Ok(true) => Opened::Work(request),
             Ok(false) => Opened::Dropped,

@@ -1,6 +1,6 @@
 //! Ops on an object's data and existence.
 
-use super::{Execution, NOTHING, Step, fail};
+use super::execution::{Execution, NOTHING, Step, Stop, fail};
 use crate::limits::OBJECT_BYTES_MAX;
 use base::Errno;
 use bytes::Bytes;
@@ -29,16 +29,6 @@ pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
     }
 }
 
-fn take_data(x: &mut Execution) -> Bytes {
-    x.taken.data += 1;
-    x.view.data.get_mut(x.taken.data - 1).map(core::mem::take).unwrap_or_default()
-}
-
-fn take_allocated(x: &mut Execution) -> Vec<Extent> {
-    x.taken.allocated += 1;
-    x.view.allocated.get_mut(x.taken.allocated - 1).map(core::mem::take).unwrap_or_default()
-}
-
 /// Where a read has to end: at the object's end, or where a truncation that the writer of the object has not seen
 /// yet will end it (CephFS).
 fn readable_size(x: &Execution, item: &OsdOpItem) -> u64 {
@@ -58,7 +48,7 @@ fn sane_truncation(size: u64, seq: u32) -> (u64, u32) {
 }
 
 pub(super) fn read(x: &mut Execution, item: &OsdOpItem) -> Step {
-    let mut data = take_data(x);
+    let mut data = x.take_data();
     let readable = readable_size(x, item).saturating_sub(item.range().0);
     data.truncate(usize::try_from(readable).unwrap_or(usize::MAX));
     x.result = 0;
@@ -66,7 +56,7 @@ pub(super) fn read(x: &mut Execution, item: &OsdOpItem) -> Step {
 }
 
 pub(super) fn sparse_read(x: &mut Execution, item: &OsdOpItem) -> Step {
-    let (data, allocated) = (take_data(x), take_allocated(x));
+    let (data, allocated) = (x.take_data(), x.take_allocated());
     let (start, end) = (item.range().0, readable_size(x, item));
     let mut extents = BTreeMap::new();
     let mut out = Vec::new();
@@ -83,7 +73,7 @@ pub(super) fn sparse_read(x: &mut Execution, item: &OsdOpItem) -> Step {
 }
 
 pub(super) fn map_extents(x: &mut Execution) -> Step {
-    let extents: BTreeMap<u64, u64> = take_allocated(x).into_iter().map(|e| (e.offset, e.len)).collect();
+    let extents: BTreeMap<u64, u64> = x.take_allocated().iter().map(|e| (e.offset, e.len)).collect();
     Ok(extents.to_bytes())
 }
 
@@ -91,10 +81,10 @@ pub(super) fn map_extents(x: &mut Execution) -> Step {
 const ERRNO_MAX: i32 = 4095;
 
 pub(super) fn compare_extent(x: &mut Execution, item: &OsdOpItem) -> Step {
-    let data = take_data(x);
+    let data = x.take_data();
     let held = data.iter().copied().chain(core::iter::repeat(0));
     match item.payload.iter().zip(held).position(|(given, held)| *given != held) {
-        Some(at) => Err(-ERRNO_MAX - i32::try_from(at).unwrap_or(i32::MAX - ERRNO_MAX)),
+        Some(at) => Err(Stop::Fail(-ERRNO_MAX - i32::try_from(at).unwrap_or(i32::MAX - ERRNO_MAX))),
         None => {
             x.result = 0;
             NOTHING
@@ -108,9 +98,9 @@ pub(super) fn stat(x: &mut Execution) -> Step {
 }
 
 /// EFBIG where a range reaches beyond the largest object (`check_offset_and_length`).
-fn check_range(offset: u64, length: u64) -> Result<(), i32> {
+fn check_range(offset: u64, length: u64) -> Result<(), Stop> {
     let fits = offset < OBJECT_BYTES_MAX && length <= OBJECT_BYTES_MAX && offset + length <= OBJECT_BYTES_MAX;
-    if fits { Ok(()) } else { Err(Errno::EFBIG.code()) }
+    if fits { Ok(()) } else { Err(Errno::EFBIG.into()) }
 }
 
 pub(super) fn write(x: &mut Execution, item: &OsdOpItem) -> Step {

@@ -1,11 +1,10 @@
 //! Ops on an object's map.
 
-use super::{Execution, NOTHING, Step, fail};
+use super::execution::{Execution, NOTHING, Step, Stop, fail};
 use crate::limits::{OMAP_BYTES_MAX, OMAP_ENTRIES_MAX};
 use base::Errno;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
-use store::read::OmapPart;
+use std::collections::BTreeSet;
 use store::{ObjectWant, OmapWant, Op};
 use wire::osd::op::CmpOp;
 use wire::osd::payload::{KeySet, KeyValues, OmapAssertions, OmapKeyRange, OmapPage, OmapRange};
@@ -49,23 +48,23 @@ fn read<T: Decode>(payload: &Bytes) -> Result<T, Malformed> {
     Decoder::shared(payload).get()
 }
 
-fn parsed<T>(payload: Result<T, Malformed>) -> Result<T, i32> {
-    payload.map_err(|_| Errno::EINVAL.code())
+fn parsed<T>(payload: Result<T, Malformed>) -> Result<T, Stop> {
+    payload.map_err(|_| Errno::EINVAL.into())
 }
 
-fn take_part(x: &mut Execution) -> OmapPart {
-    x.taken.omap += 1;
-    x.view.omap.get_mut(x.taken.omap - 1).map(core::mem::take).unwrap_or_default()
+/// The entries of the next part that the plan had read.
+fn take_entries<'a>(x: &mut Execution<'a>) -> &'a [(Bytes, Bytes)] {
+    x.take_omap().map_or(&[], |part| part.entries.as_slice())
 }
 
 pub(super) fn get_page(x: &mut Execution, item: &OsdOpItem) -> Step {
     parsed(range(item))?;
-    let part = take_part(x);
+    let (entries, truncated) = x.take_omap().map_or((&[][..], false), |part| (part.entries.as_slice(), part.more));
     Ok(if item.op == OpCode::OMAPGETVALS {
-        OmapPage { found: part.entries.into_iter().collect::<KeyValues>(), truncated: part.more }.to_bytes()
+        OmapPage { found: entries.iter().cloned().collect::<KeyValues>(), truncated }.to_bytes()
     } else {
-        let found: BTreeSet<Bytes> = part.entries.into_iter().map(|(key, _)| key).collect();
-        OmapPage { found, truncated: part.more }.to_bytes()
+        let found: BTreeSet<Bytes> = entries.iter().map(|(key, _)| key.clone()).collect();
+        OmapPage { found, truncated }.to_bytes()
     })
 }
 
@@ -75,18 +74,18 @@ pub(super) fn get_header(x: &mut Execution) -> Step {
 
 pub(super) fn get_by_keys(x: &mut Execution, item: &OsdOpItem) -> Step {
     parsed(read::<KeySet>(&item.payload))?;
-    let found: KeyValues = take_part(x).entries.into_iter().collect();
+    let found: KeyValues = take_entries(x).iter().cloned().collect();
     Ok(found.to_bytes())
 }
 
 pub(super) fn compare(x: &mut Execution, item: &OsdOpItem) -> Step {
     let assertions = parsed(read::<OmapAssertions>(&item.payload));
-    let found: BTreeMap<Bytes, Bytes> =
-        if assertions.is_ok() { take_part(x).entries.into_iter().collect() } else { BTreeMap::new() };
+    let found = if assertions.is_ok() { take_entries(x) } else { &[] };
     x.require_exists()?;
     for (key, (given, op)) in assertions? {
         // A missing key compares as an empty value. Here it is the stored value that stands on the left.
-        let stored = found.get(&key).cloned().unwrap_or_default();
+        let at = found.binary_search_by(|(held, _)| held.cmp(&key));
+        let stored = at.map(|at| found[at].1.clone()).unwrap_or_default();
         let holds = match u8::try_from(op).ok().and_then(CmpOp::from_wire) {
             Some(CmpOp::Eq) => stored == given,
             Some(CmpOp::Lt) => stored < given,

@@ -6,8 +6,10 @@ use base::{Epoch, PgId, PoolId};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{CollectionId, MemoryStore, ObjectId, ReadRequest, ReadResult, ReadWhat, SnapId, Transaction};
+use wire::osd::OpParams;
 use wire::osd::op::CmpOp;
 use wire::osd::payload::{KeySet, KeyValues, OmapAssertions, OmapPage, OmapRange, StatReply};
+use wire::types::UTime;
 use wire::{Decode, Encode};
 
 const PG: CollectionId = CollectionId::Pg(PgId { pool: PoolId(1), seed: 0 });
@@ -47,7 +49,9 @@ impl Bench {
         let state = self.state();
         let view = (plan.class != OpClass::Write).then(|| self.view(plan.want));
         let mtime = UTime { secs: 77, nanos: 0 };
-        let mut outcome = execute(Request { ops: &ops, state, view, mtime, returns_outputs });
+        let view = view.as_deref();
+        let request = Request { ops: &ops, state, view, answers: &[], mtime, returns_outputs };
+        let mut outcome = execute(&request).expect("these ops ask nothing");
         if outcome.is_change() {
             self.version += 1;
             outcome.seal(EVersion::new(Epoch(2), self.version), self.version);

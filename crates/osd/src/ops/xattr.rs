@@ -1,7 +1,7 @@
 //! Ops on an object's attributes.
 
+use super::execution::{Execution, NOTHING, Step, Stop, fail};
 use super::state::{USER_ATTR_PREFIX, user_attr};
-use super::{Execution, NOTHING, Step, fail};
 use crate::limits::{ATTR_NAME_BYTES_MAX, ATTR_VALUE_BYTES_MAX};
 use base::Errno;
 use bytes::Bytes;
@@ -21,8 +21,8 @@ pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
     }
 }
 
-fn parts(item: &OsdOpItem) -> Result<(Bytes, Bytes), i32> {
-    xattr_parts(item).map_err(|_| Errno::EINVAL.code())
+fn parts(item: &OsdOpItem) -> Result<(Bytes, Bytes), Stop> {
+    xattr_parts(item).map_err(|_| Errno::EINVAL.into())
 }
 
 fn held(x: &Execution, name: &[u8]) -> Result<Bytes, Errno> {
@@ -31,7 +31,7 @@ fn held(x: &Execution, name: &[u8]) -> Result<Bytes, Errno> {
 
 pub(super) fn get(x: &mut Execution, item: &OsdOpItem) -> Step {
     let (name, _) = parts(item)?;
-    let value = held(x, &name).map_err(Errno::code)?;
+    let value = held(x, &name)?;
     x.result = 0;
     Ok(value)
 }
@@ -52,7 +52,7 @@ pub(super) fn compare(x: &mut Execution, item: &OsdOpItem) -> Step {
     let holds = match cmp_mode {
         CMP_MODE_STRING => op.holds(given, stored),
         CMP_MODE_U64 => {
-            let given = u64::from_bytes(&given).map_err(|_| Errno::EINVAL.code())?;
+            let given = u64::from_bytes(&given).map_err(|_| Errno::EINVAL)?;
             op.holds(given, number(&stored)?)
         }
         _ => return fail(Errno::EINVAL),
@@ -66,12 +66,12 @@ pub(super) fn compare(x: &mut Execution, item: &OsdOpItem) -> Step {
 }
 
 /// An attribute's text as a decimal number; an empty one is 0.
-fn number(text: &[u8]) -> Result<u64, i32> {
+fn number(text: &[u8]) -> Result<u64, Stop> {
     if text.is_empty() {
         return Ok(0);
     }
     let text = core::str::from_utf8(text).ok().and_then(|t| t.trim_end_matches('\0').parse().ok());
-    text.ok_or(Errno::EINVAL.code())
+    text.ok_or(Errno::EINVAL.into())
 }
 
 pub(super) fn set(x: &mut Execution, item: &OsdOpItem) -> Step {

@@ -9,13 +9,14 @@ use super::order::ObjectQueue;
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::limits::{LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX};
+use crate::ops::execution::{Ask, AskOf, Request};
 use crate::ops::state::ObjectState;
-use crate::ops::{OpClass, Outcome, Plan, Request, bare_outcomes, execute};
+use crate::ops::{OpClass, Outcome, Plan, bare_outcomes, execute};
 use crate::replication::ReplicatedWrite;
 use crate::reply;
 use base::{EVersion, Epoch, Errno};
 use bytes::Bytes;
-use store::{ObjectId, ObjectView, Op, ReadRequest, ReadWhat, Transaction};
+use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, Transaction};
 use wire::Encode;
 use wire::messages::{OpOutcome, OsdOp};
 use wire::net::ConnId;
@@ -36,10 +37,39 @@ pub struct ClientRequest {
     pub object: ObjectId,
     /// What it needs.
     pub plan: Plan,
+    /// What the store answered to that; a request that only writes does not keep it.
+    pub view: Option<Box<ObjectView>>,
+    /// What the store answered to the questions that its ops asked since.
+    pub answers: Vec<ObjectView>,
     /// What it was counted as on arrival.
     pub bytes: usize,
     /// The interval in which it was started; a late answer of the store to an older one starts it again.
     pub interval: Epoch,
+}
+
+impl ClientRequest {
+    /// The request as `execute` takes it.
+    fn ready(&self, state: ObjectState, returns_outputs: bool) -> Request<'_> {
+        Request {
+            ops: &self.message.ops,
+            state,
+            view: self.view.as_deref(),
+            answers: &self.answers,
+            mtime: self.message.mtime,
+            returns_outputs,
+        }
+    }
+
+    /// Nothing that was read before counts any more.
+    fn begin_again(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.forget_answers();
+    }
+
+    fn forget_answers(&mut self) {
+        self.view = None;
+        self.answers = Vec::new();
+    }
 }
 
 /// A write that not all members have.
@@ -99,11 +129,16 @@ impl Pg {
         let queue = self.objects.get_mut(&request.object).expect("the caller has made it");
         match request.plan.class {
             OpClass::Read => queue.readers += 1,
-            OpClass::Write if queue.state.is_some() => return self.run_write(core, request, None),
+            OpClass::Write if queue.state.is_some() => return self.run_write(core, request),
             OpClass::Write | OpClass::ReadModify => queue.exclusive = true,
         }
         let want = core::mem::take(&mut request.plan.want);
-        let what = ReadWhat::Object(request.object.clone(), want);
+        let object = request.object.clone();
+        self.read_for(core, request, object, want);
+    }
+
+    fn read_for(&self, core: &mut Core, request: Box<ClientRequest>, object: ObjectId, want: ObjectWant) {
+        let what = ReadWhat::Object(object, want);
         core.read(self.id, PgRead::Request(request), ReadRequest { collection: self.collection(), what });
     }
 
@@ -115,41 +150,47 @@ impl Pg {
         }
     }
 
-    /// The store has told what a request asked for.
-    pub fn request_read(&mut self, core: &mut Core, request: Box<ClientRequest>, view: Box<ObjectView>) {
+    /// The store has told what a request asked for: what its plan wants, then what its ops ask.
+    pub fn request_read(&mut self, core: &mut Core, mut request: Box<ClientRequest>, view: Box<ObjectView>) {
         if request.interval != self.since || !self.is_active() {
             return self.restart_request(core, request);
         }
-        let stored = match ObjectState::of(&view) {
-            Ok(state) => state,
-            Err(error) => {
-                core.log(Level::Error, format!("pg {}: {:?}: {error}", self.id, request.object));
-                return self.refuse_read(core, request, Errno::EIO);
-            }
-        };
-        let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
-        match request.plan.class {
-            OpClass::Read => {
-                queue.readers -= 1;
-                queue.state = Some(stored);
-                self.run_read(core, request, stored, view);
-            }
-            OpClass::Write | OpClass::ReadModify => {
-                queue.exclusive = false;
-                queue.state.get_or_insert(stored);
-                let object = request.object.clone();
-                let view = (request.plan.class == OpClass::ReadModify).then_some(view);
-                self.run_write(core, request, view);
-                self.pump(core, &object);
-            }
+        if request.view.is_some() {
+            request.answers.push(*view);
+        } else {
+            let stored = match ObjectState::of(&view) {
+                Ok(state) => state,
+                Err(error) => {
+                    core.log(Level::Error, format!("pg {}: {:?}: {error}", self.id, request.object));
+                    return self.refuse_read(core, request, Errno::EIO);
+                }
+            };
+            let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
+            queue.state.get_or_insert(stored);
+            request.view = (request.plan.class != OpClass::Write).then_some(view);
         }
+        let object = request.object.clone();
+        match request.plan.class {
+            OpClass::Read => self.run_read(core, request),
+            OpClass::Write | OpClass::ReadModify => self.run_write(core, request),
+        }
+        self.pump(core, &object);
+    }
+
+    /// Reads what a request's ops ask for; its object is held meanwhile as it was for the plan's read.
+    fn answer_ask(&self, core: &mut Core, request: Box<ClientRequest>, ask: Ask) {
+        let object = match ask.of {
+            AskOf::Itself => request.object.clone(),
+            AskOf::Life(snap) => request.object.with_snap(snap),
+        };
+        self.read_for(core, request, object, ask.want);
     }
 
     /// The interval in which a request began is over. A primary still owes an answer; others leave that to the next.
     fn restart_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         match crate::ops::plan(&request.message.ops) {
             Ok(plan) if self.is_primary() => {
-                request.plan = plan;
+                request.begin_again(plan);
                 self.handle_request(core, request);
             }
             _ => core.sessions.release(request.bytes),
@@ -177,14 +218,14 @@ impl Pg {
         self.pump(core, &object);
     }
 
-    fn run_read(&mut self, core: &mut Core, request: Box<ClientRequest>, state: ObjectState, view: Box<ObjectView>) {
-        let outcome = execute(Request {
-            ops: &request.message.ops,
-            state,
-            view: Some(view),
-            mtime: request.message.mtime,
-            returns_outputs: true,
-        });
+    fn run_read(&mut self, core: &mut Core, request: Box<ClientRequest>) {
+        let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
+        let state = queue.state.expect("the caller knows it");
+        let outcome = match execute(&request.ready(state, true)) {
+            Ok(outcome) => outcome,
+            Err(ask) => return self.answer_ask(core, request, *ask),
+        };
+        queue.readers -= 1;
         self.counters.reads += 1;
         self.counters.read_bytes += outcome.ops.iter().map(|o| o.item.payload.len() as u64).sum::<u64>();
         if !state.exists {
@@ -193,21 +234,23 @@ impl Pg {
             reply::read(core, &request, outcome.result, outcome.ops, state.info.user_version);
         }
         core.sessions.release(request.bytes);
-        self.pump(core, &request.object);
     }
 
     /// Executes a write on an object whose state is known.
-    fn run_write(&mut self, core: &mut Core, request: Box<ClientRequest>, view: Option<Box<ObjectView>>) {
-        let Some(request) = self.answer_from_log(core, request) else { return };
-        let queue = self.objects.get_mut(&request.object).expect("the caller has made it");
+    fn run_write(&mut self, core: &mut Core, request: Box<ClientRequest>) {
+        let object = &request.object;
+        let queue = self.objects.get_mut(object).expect("a request under way keeps its queue");
+        queue.exclusive = false;
         let before = queue.state.expect("the caller knows it");
-        let outcome = execute(Request {
-            ops: &request.message.ops,
-            state: before,
-            view,
-            mtime: request.message.mtime,
-            returns_outputs: request.message.flags.has(RequestFlags::RETURNVEC),
-        });
+        let Some(request) = self.answer_from_log(core, request) else { return };
+        let returns_outputs = request.message.flags.has(RequestFlags::RETURNVEC);
+        let outcome = match execute(&request.ready(before, returns_outputs)) {
+            Ok(outcome) => outcome,
+            Err(ask) => {
+                self.objects.get_mut(&request.object).expect("it was just there").exclusive = true;
+                return self.answer_ask(core, request, *ask);
+            }
+        };
         if outcome.is_change() {
             return self.submit(core, request, before, outcome);
         }
@@ -238,7 +281,8 @@ impl Pg {
     }
 
     /// Gives a write its version and sends it on its way.
-    fn submit(&mut self, core: &mut Core, request: Box<ClientRequest>, before: ObjectState, mut outcome: Outcome) {
+    fn submit(&mut self, core: &mut Core, mut request: Box<ClientRequest>, before: ObjectState, mut outcome: Outcome) {
+        request.forget_answers();
         let version = EVersion::new(core.epoch(), self.info.last_update.version + 1);
         let user_version = if outcome.user_modified {
             self.info.last_user_version.max(before.info.user_version) + 1
@@ -359,7 +403,7 @@ impl Pg {
             // What it wants from the store was taken when it started.
             match crate::ops::plan(&request.message.ops) {
                 Ok(plan) if !gone(&request, core) => {
-                    request.plan = plan;
+                    request.begin_again(plan);
                     self.waiting.push_back(request);
                 }
                 _ => core.sessions.release(request.bytes),

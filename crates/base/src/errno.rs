@@ -52,6 +52,7 @@ errnos! {
     ENODATA = 61, "No data available";
     EOVERFLOW = 75, "Value too large for defined data type";
     EBADMSG = 74, "Bad message";
+    EOLDSNAPC = 85, "Interrupted system call should be restarted";
     EILSEQ = 84, "Invalid or incomplete multibyte or wide character";
     EOPNOTSUPP = 95, "Operation not supported";
     ETIMEDOUT = 110, "Connection timed out";

@@ -87,6 +87,13 @@ impl SnapSet {
         })
     }
 
+    /// Keeps only what is in `other`, too.
+    pub fn intersect_with(&mut self, other: &SnapSet) {
+        let mut outside = self.clone();
+        outside.subtract(other);
+        self.subtract(&outside);
+    }
+
     /// Removes what is in `other`.
     pub fn subtract(&mut self, other: &SnapSet) {
         for (start, count) in other.intervals() {
@@ -164,6 +171,12 @@ mod tests {
         set.intervals().flat_map(|(start, len)| start.0..start.0 + len).collect()
     }
 
+    fn plain_both(plain: &BTreeSet<u64>, start: u64, count: u64, both: &SnapSet) -> Result<(), TestCaseError> {
+        let wanted: BTreeSet<u64> = plain.iter().copied().filter(|s| (start..start + count).contains(s)).collect();
+        prop_assert_eq!(members(both), wanted);
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn behaves_as_a_plain_set(steps in proptest::collection::vec((any::<bool>(), 0u64..80, 0u64..12), 0..60)) {
@@ -181,6 +194,9 @@ mod tests {
                 prop_assert_eq!(&members(&set), &plain);
                 prop_assert_eq!(set.size(), plain.len() as u64);
                 prop_assert!((0..100).all(|s| set.contains(SnapId(s)) == plain.contains(&s)));
+                let mut both = set.clone();
+                both.intersect_with(&other);
+                plain_both(&plain, start, count, &both)?;
                 // Decoding checks that intervals neither overlap nor touch.
                 prop_assert_eq!(SnapSet::from_bytes(&set.to_bytes()), Ok(set.clone()));
             }

@@ -208,6 +208,7 @@ impl Mon {
             return;
         }
         let pgs = self.stats.take(now, self.osds.map(), osd, m);
+        self.prune_purged_snaps();
         self.reply(conn, tid, PgStatsAck { paxos: PaxosHead::new(self.stats.version()), pgs });
     }
 

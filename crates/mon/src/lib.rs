@@ -23,6 +23,7 @@ mod osd_boot;
 mod osd_watch;
 pub mod outbox;
 mod pool_ops;
+mod pool_snaps;
 pub mod services;
 pub mod sessions;
 mod small_maps;

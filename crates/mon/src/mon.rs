@@ -19,6 +19,7 @@ use crate::services::log::{LogLevel as ClusterLevel, LogService};
 use crate::services::mon_map::MonMapService;
 use crate::services::osd_map::OsdMapService;
 use crate::services::osd_reports::OsdReports;
+use crate::services::purged_snaps::PurgedSnaps;
 use crate::services::stats::StatsService;
 use crate::sessions::Sessions;
 use crate::store::{BadStore, Batch, BatchWrites, Image, StoreKey};
@@ -109,6 +110,7 @@ pub struct Mon {
     pub(crate) elections: u64,
     pub(crate) sessions: Sessions,
     pub(crate) osds: OsdMapService,
+    pub(crate) purged_snaps: PurgedSnaps,
     pub(crate) reports: OsdReports,
     pub(crate) auth: AuthService,
     pub(crate) central: ConfigService,
@@ -169,6 +171,7 @@ impl Mon {
             log: LogService::load(&image)?,
             health: HealthService::load(&image)?,
             monmap: MonMapService::load(now, &image, &config)?,
+            purged_snaps: PurgedSnaps::load(&image)?,
             reports: OsdReports::new(now, osds.map()),
             stats: StatsService::default(),
             sessions: Sessions::default(),
@@ -287,6 +290,7 @@ impl Mon {
     /// Changes that answers have to wait for.
     fn dirty(&self) -> bool {
         self.osds.dirty()
+            || self.purged_snaps.dirty()
             || self.auth.dirty()
             || self.central.dirty()
             || self.config_keys.dirty()
@@ -319,6 +323,7 @@ impl Mon {
     fn write(&mut self, now: Instant) {
         let mut batch = Batch::default();
         let new_epoch = self.osds.submit(now, &mut batch);
+        self.purged_snaps.flush(&mut batch);
         self.auth.flush(&mut batch);
         self.central.flush(&mut batch);
         self.config_keys.flush(&mut batch);

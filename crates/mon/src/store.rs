@@ -14,6 +14,7 @@
 //! | `config_log` | version, ten digits | the changes |
 //! | `config_key` | the key | the value |
 //! | `log` | sequence number, twenty digits | one line of the cluster log |
+//! | `purged_snaps` | pool | the snapshots that are gone for good |
 //! | `health` | `mutes` | muted checks |
 //!
 //! Read next: `outbox`, which holds answers back until the batch they depend on is on disk.

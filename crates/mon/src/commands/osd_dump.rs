@@ -3,7 +3,7 @@
 //! Follows Ceph v16.2 `src/osd/OSDMap.cc` (`OSDMap::dump`, `OSDMap::print`).
 
 use super::osd::map_of;
-use super::osd_pool::{pool_line, pool_value};
+use super::osd_pool::{pool_line, pool_value, snap_lines};
 use super::{Answer, Call, CommandSpec, Reply, spec};
 use crate::format::value::percent_g;
 use crate::format::{Value, address, quantity};
@@ -200,6 +200,7 @@ fn dump_text(map: &OsdMap) -> String {
     for (id, pool) in &map.pools {
         text += &pool_line(map, *id, pool);
         text.push('\n');
+        text += &snap_lines(map, *id, pool);
     }
     text += &format!("max_osd {}\n", map.max_osd());
     for osd in map.osd_ids() {

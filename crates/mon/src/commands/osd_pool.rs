@@ -6,6 +6,7 @@ use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
 use crate::format::{Value, quantity};
 use crate::mon::Mon;
 use crate::object;
+use crate::pool_snaps::Made;
 use base::{Errno, PoolId};
 use maps::pool::{AutoscaleMode, CACHE_MODES, PoolFlags};
 use maps::pool_options::{OptionKey, OptionValue};
@@ -195,6 +196,19 @@ pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
     line
 }
 
+/// The lines below a pool's: its snapshots, and those being removed.
+pub(super) fn snap_lines(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
+    let mut text = String::new();
+    for snap in pool.snaps.values() {
+        let at = quantity::local_time(snap.stamp.into());
+        text += &format!("\tsnap {} '{}' {at}\n", snap.id.0, snap.name);
+    }
+    if let Some(queue) = map.removed_snaps_queue.get(&id) {
+        text += &format!("\tremoved_snaps_queue {queue}\n");
+    }
+    text
+}
+
 fn ls(mon: &mut Mon, call: &Call) -> Answer {
     let map = mon.osds.map();
     if call.has("detail") {
@@ -204,10 +218,7 @@ fn ls(mon: &mut Mon, call: &Call) -> Answer {
             for (id, pool) in &map.pools {
                 text += &pool_line(map, *id, pool);
                 text.push('\n');
-                for snap in pool.snaps.values() {
-                    let at = quantity::local_time(snap.stamp.into());
-                    text += &format!("\tsnap {} '{}' {at}\n", snap.id.0, snap.name);
-                }
+                text += &snap_lines(map, *id, pool);
             }
             text + "\n"
         };
@@ -266,6 +277,7 @@ impl Mon {
             change.old_pools.insert(id);
         }
         change.new_pg_temp.extend(temps.into_iter().map(|pg| (pg, Vec::new())));
+        self.forget_snaps(id);
         Ok(())
     }
 }
@@ -374,17 +386,26 @@ fn stats(mon: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::either(call, value, plain))
 }
 
-/// Snapshots arrive with a later issue; asking for them is answered, not ignored.
-const NO_POOL_SNAPS: &str = "pool snapshots are not supported yet";
-
 fn mksnap(mon: &mut Mon, call: &Call) -> Answer {
-    pool_named(mon.osds.map(), &call.text("pool")?)?;
-    refuse(Errno::EOPNOTSUPP, NO_POOL_SNAPS)
+    let (pool, snap) = (call.text("pool")?, call.text("snap")?);
+    let id = pool_named(mon.osds.upcoming(), &pool)?;
+    Ok(Reply::status(match mon.make_pool_snap(call.now, id, &snap).map_err(|errno| unmanaged(&pool, errno))? {
+        Made::Now => format!("created pool {pool} snap {snap}"),
+        Made::Before => format!("pool {pool} snap {snap} already exists"),
+    }))
 }
 
 fn rmsnap(mon: &mut Mon, call: &Call) -> Answer {
-    pool_named(mon.osds.map(), &call.text("pool")?)?;
-    refuse(Errno::EOPNOTSUPP, NO_POOL_SNAPS)
+    let (pool, snap) = (call.text("pool")?, call.text("snap")?);
+    let id = pool_named(mon.osds.upcoming(), &pool)?;
+    Ok(Reply::status(match mon.remove_pool_snap(id, &snap).map_err(|errno| unmanaged(&pool, errno))? {
+        Made::Now => format!("removed pool {pool} snap {snap}"),
+        Made::Before => format!("pool {pool} snap {snap} does not exist"),
+    }))
+}
+
+fn unmanaged(pool: &str, errno: Errno) -> Refused {
+    Refused::new(errno, format!("pool {pool} is in unmanaged snaps mode"))
 }
 
 fn autoscale_status(mon: &mut Mon, call: &Call) -> Answer {

@@ -171,7 +171,9 @@ pub(super) fn pg_value(pg: PgId, s: &PgStat) -> Value {
         "blocked_by" => ids(&s.blocked_by),
         "up_primary" => s.up_primary.0,
         "acting_primary" => s.acting_primary.0,
-        "purged_snaps" => Value::Array(vec![]),
+        "purged_snaps" => Value::array(s.purged_snaps.intervals().map(|(start, len)| {
+            object! { "start" => start.0, "length" => len }
+        })),
     }
 }
 

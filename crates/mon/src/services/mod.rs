@@ -10,5 +10,6 @@ pub mod log;
 pub mod mon_map;
 pub mod osd_map;
 pub mod osd_reports;
+pub mod purged_snaps;
 pub mod stat_sum;
 pub mod stats;

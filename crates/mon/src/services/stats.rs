@@ -8,8 +8,8 @@
 
 use super::stat_sum::{Rates, StatSum};
 use base::{Duration, Epoch, Instant, OsdId, PgId, PoolId};
-use maps::OsdMap;
 use maps::stats::{ObjectStatSum, OsdStat, PgStat, PgState, StoreStatfs};
+use maps::{OsdMap, SnapSet};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use wire::codec::Decode;
@@ -171,6 +171,20 @@ impl StatsService {
             sum.add_store(statfs);
         }
         sum
+    }
+
+    /// The snapshots of which every placement group of a pool says that nothing is left; none where one has not
+    /// reported yet.
+    pub fn purged_by_all(&self, map: &OsdMap, pool: PoolId) -> Option<SnapSet> {
+        let mut all: Option<SnapSet> = None;
+        for seed in 0..map.pool(pool)?.pg_num {
+            let purged = &self.pgs.get(&PgId::new(pool, seed))?.purged_snaps;
+            match &mut all {
+                Some(all) => all.intersect_with(purged),
+                None => all = Some(purged.clone()),
+            }
+        }
+        all
     }
 
     /// The sums of all pools.

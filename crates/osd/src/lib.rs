@@ -12,6 +12,7 @@
 
 pub mod boot;
 pub mod caps;
+mod class;
 pub mod commands;
 pub mod config;
 pub mod core;

@@ -6,6 +6,7 @@ use crate::core::Core;
 use crate::limits::{NAMESPACE_BYTES_MAX, OBJECT_NAME_BYTES_MAX};
 use crate::map_follower::is_served;
 use crate::ops;
+use crate::ops::execution::{Caller, Circumstances};
 use crate::osd::{Osd, Work};
 use crate::pg::client_io::ClientRequest;
 use crate::reply;
@@ -50,6 +51,8 @@ impl Osd {
     fn open_request(&self, conn: ConnId, tid: u64, message: Box<OsdOp>, bytes: usize) -> Opened {
         let Some(session) = self.core.sessions.get(conn) else { return Opened::Dropped };
         let reqid = message.request_id(session.peer.name, tid);
+        let caller = Caller::of(&session.peer);
+        let circumstances = Circumstances { caller, now: self.core.now, last_user_version: 0 };
         let plan = ops::plan(&message.ops);
         let checked = check_names(&message).and_then(|()| session.caps.check(&self.core.map, &message));
         let object = match &checked {
@@ -65,8 +68,19 @@ impl Osd {
             Err(errno) => (empty(), Err(errno)),
         };
         let (view, answers, interval) = (None, Vec::new(), Epoch(0));
-        let request =
-            Box::new(ClientRequest { conn, tid, reqid, message, object, plan, view, answers, bytes, interval });
+        let request = Box::new(ClientRequest {
+            conn,
+            tid,
+            reqid,
+            message,
+            object,
+            plan,
+            view,
+            answers,
+            circumstances,
+            bytes,
+            interval,
+        });
         match checked.and(planned).and_then(|()| self.check_place(&request)) {
             Ok(true) => Opened::Work(request),
             Ok(false) => Opened::Dropped,

@@ -8,12 +8,41 @@
 
 use super::state::{ObjectInfo, ObjectState};
 use super::{data, omap, xattr};
-use base::{Errno, SnapId};
+use crate::class;
+use base::{Errno, Instant, SnapId};
 use bytes::Bytes;
 use store::read::OmapPart;
 use store::{Extent, ObjectView, ObjectWant, Op};
+use wire::net::Peer;
 use wire::osd::{OpCode, OpParams, OsdOpItem};
-use wire::types::UTime;
+use wire::types::{EntityAddr, EntityName, UTime};
+
+/// Who sent a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// The name its messages carry.
+    pub name: EntityName,
+    /// Its address, as it says.
+    pub addr: EntityAddr,
+}
+
+impl Caller {
+    /// The peer of a session.
+    pub fn of(peer: &Peer) -> Caller {
+        Caller { name: peer.name, addr: peer.addrs.0.first().copied().unwrap_or_default() }
+    }
+}
+
+/// Under which circumstances a request runs: the same for all of its runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Circumstances {
+    /// Who asks.
+    pub caller: Caller,
+    /// When it began.
+    pub now: Instant,
+    /// The newest version that a client has seen of any object of the PG.
+    pub last_user_version: u64,
+}
 
 /// A request that is ready to run.
 #[derive(Debug)]
@@ -28,6 +57,8 @@ pub struct Request<'a> {
     pub answers: &'a [ObjectView],
     /// The client's time.
     pub mtime: UTime,
+    /// Who asks, and when.
+    pub circumstances: Circumstances,
     /// Whether a write's outputs go back to the client.
     pub returns_outputs: bool,
 }
@@ -87,19 +118,32 @@ struct Taken {
 /// A compound while it runs.
 #[derive(Debug)]
 pub struct Execution<'a> {
-    pub(super) request: &'a Request<'a>,
+    pub(crate) request: &'a Request<'a>,
     pub(super) view: &'a ObjectView,
-    pub(super) state: ObjectState,
+    pub(crate) state: ObjectState,
     pub(super) changes: Vec<Op>,
     /// What the op before left: an op that does not set its result keeps it, as in Ceph.
-    pub(super) result: i32,
+    pub(crate) result: i32,
+    /// What goes back to the client with an op that fails; of those only class methods have something to say.
+    pub(crate) failed_output: Bytes,
+    /// How many ops have run, with those inside class methods.
+    pub(crate) ops_done: u32,
     taken: Taken,
 }
 
 impl<'a> Execution<'a> {
     pub(super) fn new(request: &'a Request<'a>, view: &'a ObjectView) -> Execution<'a> {
         let (state, taken) = (request.state, Taken::default());
-        Execution { request, view, state, changes: Vec::new(), result: 0, taken }
+        Execution {
+            request,
+            view,
+            state,
+            changes: Vec::new(),
+            result: 0,
+            failed_output: Bytes::new(),
+            ops_done: 0,
+            taken,
+        }
     }
 
     /// The next of the data that the plan had read.
@@ -121,14 +165,13 @@ impl<'a> Execution<'a> {
     }
 
     /// What the store has of an object, asked for now; reads see it as it was before the request.
-    #[expect(dead_code, reason = "the ops that ask come with the next changes")]
-    pub(super) fn ask(&mut self, of: AskOf, want: ObjectWant) -> Result<&'a ObjectView, Stop> {
+    pub(crate) fn ask(&mut self, of: AskOf, want: ObjectWant) -> Result<&'a ObjectView, Stop> {
         self.taken.answers += 1;
         let answer = self.request.answers.get(self.taken.answers - 1);
         answer.ok_or_else(|| Stop::Ask(Box::new(Ask { of, want })))
     }
 
-    pub(super) fn step(&mut self, item: &OsdOpItem) -> Step {
+    pub(crate) fn step(&mut self, item: &OsdOpItem) -> Step {
         match item.op {
             OpCode::READ | OpCode::SYNC_READ => data::read(self, item),
             OpCode::SPARSE_READ => data::sparse_read(self, item),
@@ -160,6 +203,7 @@ impl<'a> Execution<'a> {
             OpCode::OMAPRMKEYS => omap::remove_keys(self, item),
             OpCode::OMAPRMKEYRANGE => omap::remove_range(self, item),
             OpCode::OMAPCLEAR => omap::clear(self),
+            OpCode::CALL => class::call(self, item),
             _ => fail(Errno::EOPNOTSUPP),
         }
     }
@@ -173,7 +217,7 @@ impl<'a> Execution<'a> {
     }
 
     /// ENOENT if the object is missing.
-    pub(super) fn require_exists(&self) -> Result<(), Stop> {
+    pub(crate) fn require_exists(&self) -> Result<(), Stop> {
         if self.state.exists { Ok(()) } else { Err(Errno::ENOENT.into()) }
     }
 

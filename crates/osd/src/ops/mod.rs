@@ -20,6 +20,7 @@ mod xattr;
 #[cfg(test)]
 mod tests;
 
+use crate::class::Call;
 use crate::limits::{OPS_PER_REQUEST_MAX, WRITE_REPLY_BYTES_MAX};
 use base::{EVersion, Errno};
 use bytes::Bytes;
@@ -57,7 +58,7 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
     let mut want = ObjectWant { attrs: AttrsWant::Named(vec![INFO_ATTR]), ..ObjectWant::default() };
     let (mut writes, mut reads) = (false, false);
     for item in ops {
-        writes |= item.op.writes();
+        writes |= self::writes(item)?;
         reads |= match item.op {
             OpCode::READ | OpCode::SYNC_READ | OpCode::SPARSE_READ | OpCode::MAPEXT | OpCode::CMPEXT => {
                 data::plan(item, &mut want);
@@ -75,6 +76,8 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
                 omap::plan(item, &mut want);
                 true
             }
+            // A method that only writes may yet want to know whether the object is there.
+            OpCode::CALL => true,
             _ => false,
         };
     }
@@ -84,6 +87,11 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
         (true, true) => OpClass::ReadModify,
     };
     Ok(Plan { class, want })
+}
+
+/// Whether an op changes its object. EOPNOTSUPP for a call of what is not here.
+fn writes(item: &OsdOpItem) -> Result<bool, Errno> {
+    if item.op == OpCode::CALL { Ok(Call::of(item)?.method.flags.writes()) } else { Ok(item.op.writes()) }
 }
 
 /// What a request comes to.
@@ -120,30 +128,36 @@ impl Outcome {
 /// Runs a request, from its first op on. `Err` says what has to be read before it can run (again).
 pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
     let before = request.state;
-    let writes = request.ops.iter().any(|item| item.op.writes());
+    let writes = |item: &OsdOpItem| writes(item).unwrap_or(false);
+    let any_writes = request.ops.iter().any(writes);
     let nothing_read = ObjectView::default();
     let mut x = Execution::new(request, request.view.unwrap_or(&nothing_read));
     let mut outcomes = bare_outcomes(request.ops);
     let mut user_modified = false;
-    if !writes && !before.exists {
+    if !any_writes && !before.exists {
         x.result = Errno::ENOENT.code();
     } else {
         for (item, outcome) in request.ops.iter().zip(&mut outcomes) {
-            user_modified |= item.op.writes() && item.op != OpCode::WATCH;
+            user_modified |= item.op != OpCode::WATCH && writes(item);
             match x.step(item) {
                 Ok(out) => {
                     outcome.item.payload = out;
                     outcome.result = x.result;
                 }
                 Err(Stop::Fail(code)) => {
+                    outcome.item.payload = core::mem::take(&mut x.failed_output);
                     outcome.result = code;
                     x.result = if item.flags.has(OpFlags::FAILOK) { 0 } else { code };
                 }
                 Err(Stop::Ask(ask)) => return Err(ask),
             }
+            if item.op == OpCode::CALL {
+                outcome.item.set_output_len();
+            }
             if x.result < 0 {
                 break;
             }
+            x.ops_done += 1;
         }
     }
     let changed = x.result >= 0 && !x.changes.is_empty();

@@ -9,7 +9,7 @@ use super::order::ObjectQueue;
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::limits::{LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX};
-use crate::ops::execution::{Ask, AskOf, Request};
+use crate::ops::execution::{Ask, AskOf, Circumstances, Request};
 use crate::ops::state::ObjectState;
 use crate::ops::{OpClass, Outcome, Plan, bare_outcomes, execute};
 use crate::replication::ReplicatedWrite;
@@ -41,6 +41,8 @@ pub struct ClientRequest {
     pub view: Option<Box<ObjectView>>,
     /// What the store answered to the questions that its ops asked since.
     pub answers: Vec<ObjectView>,
+    /// Who asks, and what was the case when it started.
+    pub circumstances: Circumstances,
     /// What it was counted as on arrival.
     pub bytes: usize,
     /// The interval in which it was started; a late answer of the store to an older one starts it again.
@@ -56,6 +58,7 @@ impl ClientRequest {
             view: self.view.as_deref(),
             answers: &self.answers,
             mtime: self.message.mtime,
+            circumstances: self.circumstances,
             returns_outputs,
         }
     }
@@ -126,6 +129,8 @@ impl Pg {
 
     /// Starts a request that its object admits.
     fn start_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
+        request.circumstances.now = core.now;
+        request.circumstances.last_user_version = self.info.last_user_version;
         let queue = self.objects.get_mut(&request.object).expect("the caller has made it");
         match request.plan.class {
             OpClass::Read => queue.readers += 1,

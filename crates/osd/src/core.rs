@@ -12,7 +12,7 @@ use crate::session::Sessions;
 use base::hash::FixedHashMap;
 use base::{Epoch, Instant, OsdId, PgId};
 use maps::OsdMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{CommitId, ReadId, ReadRequest, Transaction};
 use wire::net::{ConnId, Envelope, NetCommand};
@@ -92,6 +92,12 @@ pub struct Core {
     pub counts_changed: bool,
     /// The up_thru that some PG waits for.
     pub up_thru_wanted: Epoch,
+    /// When which PG wants to look at its watches.
+    pub alarms: BTreeSet<(Instant, PgId)>,
+    /// How many notifications there have been.
+    pub notifications: u32,
+    /// How many requests this OSD has asked of itself.
+    pub own_requests: u64,
     out: VecDeque<Command>,
     reads: FixedHashMap<u64, ReadFor>,
     commits: FixedHashMap<u64, CommitFor>,
@@ -113,6 +119,9 @@ impl Core {
             stats_changed: true,
             counts_changed: false,
             up_thru_wanted: Epoch(0),
+            alarms: BTreeSet::new(),
+            notifications: 0,
+            own_requests: 0,
             out: VecDeque::new(),
             reads: FixedHashMap::default(),
             commits: FixedHashMap::default(),
@@ -128,6 +137,11 @@ impl Core {
     /// The current epoch.
     pub fn epoch(&self) -> Epoch {
         self.map.epoch
+    }
+
+    /// The number of the next notification, unique in the cluster's PG for good: Ceph's `get_next_id`.
+    pub fn next_notification(&self) -> u64 {
+        u64::from(self.epoch().0) << 32 | u64::from(self.notifications)
     }
 
     /// Queues a command.

@@ -23,6 +23,7 @@ impl Osd {
             self.core.log(Level::Error, format!("a map cannot be used: {trouble}"));
         }
         let mut moved = BTreeSet::new();
+        let blocklist = Arc::clone(&before.blocklist);
         let mut last = before;
         for next in &followed.maps {
             let previous = (last.epoch.0 > 0).then_some(&*last);
@@ -50,6 +51,9 @@ impl Osd {
             moved.extend(self.core.placement.iter().map(|(pg, _)| pg));
         }
         self.move_pgs(&moved);
+        if self.core.map.blocklist != blocklist {
+            self.end_watches_of_shut_out();
+        }
         self.store_maps();
         if message.newest > self.core.epoch() {
             self.ask_for_maps(message.newest);
@@ -125,6 +129,7 @@ impl Osd {
 
     pub(crate) fn remove_pg(&mut self, id: PgId) {
         if let Some(mut pg) = self.pgs.remove(&id) {
+            pg.forget_watches(&mut self.core);
             pg.requeue_requests(&mut self.core);
             pg.drop_requests(&mut self.core);
             if pg.exists {

@@ -32,6 +32,7 @@ pub mod requests;
 pub mod scheduler;
 pub mod session;
 pub mod stats;
+pub mod watch;
 
 pub use boot::BootImage;
 pub use config::OsdConfig;

@@ -44,6 +44,19 @@ pub const OBJECT_STATES_KEPT_MAX: usize = 512;
 /// Client sessions at once.
 pub const SESSIONS_MAX: usize = 16_384;
 
+/// Watchers of one object: its record, which every write stores again, has some 45 bytes of each.
+pub const WATCHERS_MAX: usize = 1024;
+/// Seconds of silence after which a watch ends, where the client does not say (`osd_client_watch_timeout`).
+pub const WATCH_TIMEOUT_S: u32 = 30;
+/// Seconds to wait for answers to a notification, where the client does not say (`osd_default_notify_timeout`).
+pub const NOTIFICATION_TIMEOUT_S: u32 = 30;
+/// The most seconds to wait for answers: whoever asks for more is told after an hour who has not answered.
+pub const NOTIFICATION_TIMEOUT_S_MAX: u32 = 3600;
+/// Notifications on their way in one PG.
+pub const NOTIFICATIONS_MAX: usize = 1024;
+/// Bytes that the notifications of one PG hold, answers included.
+pub const NOTIFICATION_BYTES_MAX: usize = 16 << 20;
+
 /// Past intervals remembered for a PG; beyond, the oldest is forgotten and the PG needs a member that was active since.
 pub const PAST_INTERVALS_MAX: usize = 128;
 /// Blobs of recent incremental maps kept, for clients and OSDs that are behind.

@@ -118,6 +118,7 @@ impl Osd {
             self.core.peers.next_wakeup(),
             stats,
             life.stopping,
+            self.core.alarms.first().map(|(at, _)| *at),
             self.scheduler.next_wakeup(),
         ]
         .into_iter()
@@ -131,6 +132,7 @@ impl Osd {
         self.mon.handle_timer(now);
         self.drain_mon();
         self.tick_peers();
+        self.ring_alarms();
         self.speak();
         if self.life.stopping.is_some_and(|deadline| deadline <= now) {
             self.stop();
@@ -161,7 +163,11 @@ impl Osd {
             }
             NetEvent::Closed { conn, why } => {
                 if self.core.peers.owner(conn).is_none() {
-                    self.core.sessions.close(conn);
+                    for pg in self.core.sessions.close(conn) {
+                        if let Some(pg) = self.pgs.get_mut(&pg) {
+                            pg.session_closed(&mut self.core, conn);
+                        }
+                    }
                 } else if let Some(osd) = self.core.peers.closed(conn, why, now) {
                     self.report_failure(osd);
                 }

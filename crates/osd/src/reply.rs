@@ -17,6 +17,9 @@ struct Answer {
 }
 
 fn send(core: &mut Core, request: &ClientRequest, answer: Answer) {
+    if request.circumstances.caller.own {
+        return;
+    }
     let message = &request.message;
     let kept = message.flags.without(RequestFlags::ONDISK | RequestFlags::ONNVRAM | RequestFlags::ACK);
     let reply = OsdOpReply {

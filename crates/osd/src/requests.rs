@@ -97,6 +97,9 @@ impl Osd {
         if !is_served(map, pg.pool) {
             return Err(Errno::EOPNOTSUPP);
         }
+        if map.is_blocklisted(&request.circumstances.caller.addr) {
+            return Err(Errno::ESHUTDOWN);
+        }
         if history.current.acting_primary != self.core.me() {
             if message.map_epoch < history.since {
                 return Ok(false);
@@ -107,10 +110,6 @@ impl Osd {
         }
         if !message.object.is_empty() && pool.raw_pg_to_pg(PgId::new(pg.pool, message.hash)) != pg {
             return if message.map_epoch < self.core.epoch() { Ok(false) } else { Err(Errno::EINVAL) };
-        }
-        let peer = self.core.sessions.get(request.conn).map(|session| &session.peer);
-        if peer.is_some_and(|peer| peer.addrs.0.iter().any(|addr| map.is_blocklisted(addr))) {
-            return Err(Errno::ESHUTDOWN);
         }
         check_kind(request, pool)
     }
@@ -155,7 +154,7 @@ fn check_kind(request: &ClientRequest, pool: &maps::PgPool) -> Result<bool, Errn
 
 /// Whether a request only makes room.
 fn only_frees(message: &OsdOp) -> bool {
-    message.ops.iter().all(|item| !item.op.writes() || item.op == OpCode::DELETE)
+    message.ops.iter().all(|item| !ops::writes_to(item) || item.op == OpCode::DELETE)
 }
 
 /// Sends a client the maps it lacks, once.

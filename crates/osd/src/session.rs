@@ -6,7 +6,7 @@
 use crate::limits::{CLIENT_REQUEST_BYTES_MAX, CLIENT_REQUESTS_MAX, SESSIONS_MAX};
 use base::hash::FixedHashMap;
 use base::{Epoch, PgId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::net::{ConnId, Peer};
 
@@ -21,6 +21,8 @@ pub struct Session {
     pub caps: crate::caps::SessionCaps,
     /// Placement groups whose requests they hold, and the number of each back-off.
     pub holding: BTreeMap<PgId, u64>,
+    /// Placement groups in which it watches or notifies, or did.
+    pub watching: BTreeSet<PgId>,
 }
 
 /// All sessions.
@@ -40,16 +42,16 @@ impl Sessions {
             return false;
         }
         let caps = crate::caps::SessionCaps::of(&peer);
-        let session = Session { peer, has_map: Epoch(0), caps, holding: BTreeMap::new() };
+        let session = Session { peer, has_map: Epoch(0), caps, holding: BTreeMap::new(), watching: BTreeSet::new() };
         self.sessions.insert(conn, session);
         true
     }
 
-    /// Forgets a session.
-    pub fn close(&mut self, conn: ConnId) {
-        if let Some(session) = self.sessions.remove(&conn) {
-            self.holding -= session.holding.len();
-        }
+    /// Forgets a session; gives the placement groups that have to hear of it.
+    pub fn close(&mut self, conn: ConnId) -> BTreeSet<PgId> {
+        let Some(session) = self.sessions.remove(&conn) else { return BTreeSet::new() };
+        self.holding -= session.holding.len();
+        session.watching
     }
 
     /// The session, while it lasts.
@@ -80,6 +82,11 @@ impl Sessions {
         self.requests += 1;
         self.bytes += bytes;
         true
+    }
+
+    /// Counts in a request that this OSD asks of itself: what has begun must come to its end.
+    pub fn admit_own(&mut self) {
+        self.requests += 1;
     }
 
     /// Counts a request out.

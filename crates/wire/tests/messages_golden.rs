@@ -8,7 +8,9 @@ use base::Rng;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::Path;
-use wire::messages::{Message, Payload};
+use wire::messages::{Message, Payload, WatchNotify};
+use wire::osd::payload::{NotifyAck, NotifyReply, NotifyRequest, WatcherList};
+use wire::{Decode, Encode};
 
 /// Types that are decoded as `Unknown`, and why.
 const UNKNOWN: &[(core::ops::RangeInclusive<u16>, &str)] = &[
@@ -121,4 +123,31 @@ fn damaged_messages_are_refused_or_mean_what_they_say() {
         }
     }
     assert!(refused > 1000 && accepted > 1000, "the damage is not of both kinds: {refused} refused, {accepted} not");
+}
+
+/// What watches' messages carry inside is Ceph's to the byte as well.
+#[test]
+fn captured_notifications_and_lists_of_watchers_are_understood() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/messages");
+    let payload = |name: &str| load(&dir.join(name));
+    let list = payload("0043_MOSDOpReply_64.bin").data;
+    let watchers = WatcherList::from_bytes(&list).expect("a list");
+    assert_eq!(watchers.to_bytes(), list);
+    let [one] = &watchers.watchers[..] else { panic!("one watcher: {watchers:?}") };
+    assert_eq!((one.name.num, one.cookie, one.timeout_s), (0x119f, 0x17bc_e2c0, 30));
+    let Ok(Message::WatchNotify(end)) = Message::decode(payload("0044_MWatchNotify_02.bin")) else { panic!("an end") };
+    let WatchNotify { replies, version, notify_id, notifier, result: 0, .. } = *end else { panic!("in time") };
+    assert_eq!((version, notify_id, notifier), (26, 28 << 32, 4311));
+    let reply = NotifyReply::from_bytes(&replies).expect("a reply");
+    let answers = vec![((4311, 0x3a08_b780), Bytes::from_static(b"ackdata"))];
+    assert_eq!(reply, NotifyReply { answers, missed: vec![] });
+    assert_eq!(reply.to_bytes(), replies);
+    let asked = payload("0042_MOSDOp_27.bin").data;
+    let request = NotifyRequest::from_bytes(&asked).expect("a request");
+    assert_eq!((request.timeout_s, &request.payload[..]), (5, &b"msg"[..]));
+    assert_eq!(request.to_bytes(), asked);
+    let acked = payload("0042_MOSDOp_31.bin").data;
+    let ack = NotifyAck::from_bytes(&acked).expect("an answer");
+    assert_eq!((ack.notify_id, ack.cookie, &ack.payload[..]), (94 << 32, 0x17bc_e2c0, &b"ackdata"[..]));
+    assert_eq!(ack.to_bytes(), acked);
 }

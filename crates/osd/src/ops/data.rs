@@ -1,6 +1,7 @@
 //! Ops on an object's data and existence.
 
 use super::execution::{Execution, NOTHING, Step, Stop, fail};
+use super::watch;
 use crate::limits::OBJECT_BYTES_MAX;
 use base::Errno;
 use bytes::Bytes;
@@ -129,9 +130,9 @@ fn write_at(x: &mut Execution, offset: u64, mut data: Bytes, truncate_size: u64,
         x.state.info.truncate_size = truncate_size;
     }
     check_range(offset, data.len() as u64)?;
-    let info = x.state.info;
+    let truncation = (x.state.info.truncate_seq, x.state.info.truncate_size);
     x.ensure_exists();
-    (x.state.info.truncate_seq, x.state.info.truncate_size) = (info.truncate_seq, info.truncate_size);
+    (x.state.info.truncate_seq, x.state.info.truncate_size) = truncation;
     let end = offset + data.len() as u64;
     if data.is_empty() {
         if offset > x.state.size {
@@ -255,6 +256,7 @@ pub(super) fn create(x: &mut Execution, item: &OsdOpItem) -> Step {
 
 pub(super) fn delete(x: &mut Execution) -> Step {
     x.require_exists()?;
+    watch::end_all(x);
     x.state = Default::default();
     x.changes.push(Op::Remove);
     x.result = 0;

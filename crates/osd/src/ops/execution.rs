@@ -7,12 +7,13 @@
 //! Invariant: nothing outside `Execution` is changed before the whole compound has succeeded.
 
 use super::state::{ObjectInfo, ObjectState};
-use super::{data, omap, xattr};
+use super::{data, omap, watch, xattr};
 use crate::class;
+use crate::watch::{Effect, LiveWatches};
 use base::{Errno, Instant, SnapId};
 use bytes::Bytes;
 use store::read::OmapPart;
-use store::{Extent, ObjectView, ObjectWant, Op};
+use store::{Extent, ObjectId, ObjectView, ObjectWant, Op};
 use wire::net::Peer;
 use wire::osd::{OpCode, OpParams, OsdOpItem};
 use wire::types::{EntityAddr, EntityName, UTime};
@@ -22,14 +23,21 @@ use wire::types::{EntityAddr, EntityName, UTime};
 pub struct Caller {
     /// The name its messages carry.
     pub name: EntityName,
-    /// Its address, as it says.
+    /// Its address: as it says, but on the host that its stream comes from.
     pub addr: EntityAddr,
+    /// Whether it is this OSD itself, in that one's name.
+    pub own: bool,
 }
 
 impl Caller {
     /// The peer of a session.
     pub fn of(peer: &Peer) -> Caller {
-        Caller { name: peer.name, addr: peer.addrs.0.first().copied().unwrap_or_default() }
+        let mut addr = peer.addrs.0.first().copied().unwrap_or_default();
+        if let Some(from) = peer.socket {
+            let port = addr.socket.map_or(0, |named| named.port());
+            addr.socket = Some(core::net::SocketAddr::new(from.ip(), port));
+        }
+        Caller { name: peer.name, addr, own: false }
     }
 }
 
@@ -61,6 +69,19 @@ pub struct Request<'a> {
     pub circumstances: Circumstances,
     /// Whether a write's outputs go back to the client.
     pub returns_outputs: bool,
+    /// What is known of watches.
+    pub watching: Watching<'a>,
+}
+
+/// What ops may know of the PG's watches.
+#[derive(Clone, Copy, Debug)]
+pub struct Watching<'a> {
+    /// The object.
+    pub object: &'a ObjectId,
+    /// What is alive.
+    pub live: &'a LiveWatches,
+    /// The number of the next notification.
+    pub next_notification: u64,
 }
 
 /// What has to be read before a request can run on. Only requests that are planned as reading may ask.
@@ -128,12 +149,14 @@ pub struct Execution<'a> {
     pub(crate) failed_output: Bytes,
     /// How many ops have run, with those inside class methods.
     pub(crate) ops_done: u32,
+    /// What is to be done about watches once the changes are durable.
+    pub(super) effects: Vec<Effect>,
     taken: Taken,
 }
 
 impl<'a> Execution<'a> {
     pub(super) fn new(request: &'a Request<'a>, view: &'a ObjectView) -> Execution<'a> {
-        let (state, taken) = (request.state, Taken::default());
+        let (state, taken) = (request.state.clone(), Taken::default());
         Execution {
             request,
             view,
@@ -142,6 +165,7 @@ impl<'a> Execution<'a> {
             result: 0,
             failed_output: Bytes::new(),
             ops_done: 0,
+            effects: Vec::new(),
             taken,
         }
     }
@@ -179,7 +203,10 @@ impl<'a> Execution<'a> {
             OpCode::CMPEXT => data::compare_extent(self, item),
             OpCode::STAT => data::stat(self),
             OpCode::ASSERT_VER => self.assert_version(item),
-            OpCode::LIST_WATCHERS => self.list_watchers(),
+            OpCode::LIST_WATCHERS => watch::list(self),
+            OpCode::NOTIFY => watch::notify(self, item),
+            OpCode::NOTIFY_ACK => watch::acknowledge(self, item),
+            OpCode::WATCH => watch::watch(self, item),
             OpCode::WRITE => data::write(self, item),
             OpCode::WRITEFULL => data::write_full(self, item),
             OpCode::WRITESAME => data::write_same(self, item),
@@ -229,13 +256,5 @@ impl<'a> Execution<'a> {
             core::cmp::Ordering::Greater => fail(Errno::EOVERFLOW),
             core::cmp::Ordering::Equal => NOTHING,
         }
-    }
-
-    /// Nobody watches, because watching is refused: an empty `obj_list_watch_response_t`.
-    fn list_watchers(&mut self) -> Step {
-        let mut e = wire::Encoder::new();
-        e.versioned(1, 1, |e| e.len(0));
-        self.result = 0;
-        Ok(e.finish())
     }
 }

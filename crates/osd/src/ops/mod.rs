@@ -2,8 +2,8 @@
 //!
 //! `plan` says what the ops have to read, before anything runs; `execute` takes the answer and gives results, the
 //! changes to commit and the state the object will have. An op that finds out only while it runs what it needs (a
-//! class's method, a read of a snapshot) asks, and the request is run again from the start when the answer is there. Reads inside a compound see the object as it was before the
-//! compound, except for its existence and size, as in Ceph (v16.2 `src/osd/PrimaryLogPG.cc`, `do_osd_ops`).
+//! class's method, a read of a snapshot) asks, and the request is run again from the start when the answer is there.
+//! Reads inside a compound see the object as it was before the compound, except for its existence and size, as in Ceph (v16.2 `src/osd/PrimaryLogPG.cc`, `do_osd_ops`).
 //!
 //! Invariants: the ops succeed or fail as one (a failed compound changes nothing); `execute` consumes the answer's
 //! parts in the order in which `plan` asked for them, and further answers in the order of the questions.
@@ -15,6 +15,7 @@ mod data;
 pub mod execution;
 mod omap;
 pub mod state;
+pub mod watch;
 mod xattr;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod tests;
 
 use crate::class::Call;
 use crate::limits::{OPS_PER_REQUEST_MAX, WRITE_REPLY_BYTES_MAX};
+use crate::watch::Effect;
 use base::{EVersion, Errno};
 use bytes::Bytes;
 use execution::{Ask, Execution, Request, Stop};
@@ -29,6 +31,7 @@ use state::{INFO_ATTR, ObjectState};
 use store::{AttrsWant, ObjectView, ObjectWant, Op};
 use wire::messages::OpOutcome;
 use wire::osd::{OpCode, OpFlags, OsdOpItem};
+use wire::types::UTime;
 
 /// How a request has to be ordered with others on the same object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,8 +79,9 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
                 omap::plan(item, &mut want);
                 true
             }
-            // A method that only writes may yet want to know whether the object is there.
-            OpCode::CALL => true,
+            // A method that only writes may yet want to know whether the object is there. What a watch answers depends
+            // on the watches before it.
+            OpCode::CALL | OpCode::WATCH => true,
             _ => false,
         };
     }
@@ -91,7 +95,17 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
 
 /// Whether an op changes its object. EOPNOTSUPP for a call of what is not here.
 fn writes(item: &OsdOpItem) -> Result<bool, Errno> {
-    if item.op == OpCode::CALL { Ok(Call::of(item)?.method.flags.writes()) } else { Ok(item.op.writes()) }
+    if item.op == OpCode::CALL { Ok(Call::of(item)?.method.flags.writes()) } else { Ok(writes_to(item)) }
+}
+
+/// Whether an op may change its object by its code and parameters alone: a watch's ping is a write by its code only.
+pub fn writes_to(item: &OsdOpItem) -> bool {
+    item.op.writes() && !watch::is_ping(item)
+}
+
+/// Whether an op needs the right to read: a watch does, because its answer tells of what was before.
+pub fn reads_from(item: &OsdOpItem) -> bool {
+    item.op.reads() || item.op == OpCode::WATCH
 }
 
 /// What a request comes to.
@@ -107,6 +121,8 @@ pub struct Outcome {
     pub state: ObjectState,
     /// Whether the change is one that users see, so that the user version grows.
     pub user_modified: bool,
+    /// What is to be done about watches once the changes are durable; nothing if it failed.
+    pub effects: Vec<Effect>,
 }
 
 impl Outcome {
@@ -127,7 +143,7 @@ impl Outcome {
 
 /// Runs a request, from its first op on. `Err` says what has to be read before it can run (again).
 pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
-    let before = request.state;
+    let before = &request.state;
     let writes = |item: &OsdOpItem| writes(item).unwrap_or(false);
     let any_writes = request.ops.iter().any(writes);
     let nothing_read = ObjectView::default();
@@ -165,7 +181,7 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
     if changed {
         result =
             if request.returns_outputs { bound_outputs(&mut outcomes, result) } else { drop_outputs(&mut outcomes) };
-        if x.state.exists {
+        if x.state.exists && request.mtime != UTime::default() {
             x.state.info.mtime = request.mtime;
         }
     }
@@ -173,8 +189,9 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
         result,
         ops: outcomes,
         changes: if changed { x.changes } else { Vec::new() },
-        state: if changed { x.state } else { before },
+        state: if changed { x.state } else { before.clone() },
         user_modified,
+        effects: if x.result >= 0 { x.effects } else { Vec::new() },
     })
 }
 

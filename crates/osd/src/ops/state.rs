@@ -1,10 +1,13 @@
 //! What every op needs to know of its object: existence, size, versions.
 //!
-//! Owns the encoding of the record that travels with the object as an attribute (ours, version 1). Ceph's
+//! Owns the encoding of the record that travels with the object as an attribute (ours; version 1, or 2 of an object
+//! that is watched). Ceph's
 //! counterpart is `object_info_t` (v16.2 `src/osd/osd_types.h`).
 
+use crate::watch::{WatchName, WatchRecord, Watchers};
 use base::EVersion;
 use bytes::Bytes;
+use std::sync::Arc;
 use store::ObjectView;
 use wire::types::UTime;
 use wire::{Decode, Decoder, Encode, Encoder, Malformed};
@@ -24,7 +27,7 @@ pub fn user_attr(name: &[u8]) -> Bytes {
 }
 
 /// The record that is kept with an object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectInfo {
     /// The version of its last change in the PG's log.
     pub version: EVersion,
@@ -36,23 +39,29 @@ pub struct ObjectInfo {
     pub truncate_seq: u32,
     /// The size that one cut it to.
     pub truncate_size: u64,
+    /// Who watches it; none, not an empty map, where nobody does. Clones are not watched.
+    pub watchers: Option<Arc<Watchers>>,
 }
 
 impl Encode for ObjectInfo {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(1);
+        e.u8(if self.watchers.is_some() { 2 } else { 1 });
         e.put(&self.version);
         e.u64(self.user_version);
         e.put(&self.mtime);
         e.u32(self.truncate_seq);
         e.u64(self.truncate_size);
+        if let Some(watchers) = &self.watchers {
+            e.put(&**watchers);
+        }
     }
 }
 
 impl Decode for ObjectInfo {
     const MIN_BYTES: usize = 41;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        if d.u8()? != 1 {
+        let format = d.u8()?;
+        if !(1..=2).contains(&format) {
             return Err(Malformed::new("object info", "has an unknown version"));
         }
         Ok(ObjectInfo {
@@ -61,21 +70,49 @@ impl Decode for ObjectInfo {
             mtime: d.get()?,
             truncate_seq: d.u32()?,
             truncate_size: d.u64()?,
+            watchers: if format == 2 { Some(Arc::new(d.get()?)) } else { None },
         })
     }
 }
 
+/// About what a watcher takes in the record.
+const WATCHER_BYTES: usize = 64;
+
 impl ObjectInfo {
+    /// Puts a watcher into the record, or another in its place.
+    pub fn add_watcher(&mut self, name: WatchName, record: WatchRecord) {
+        Arc::make_mut(self.watchers.get_or_insert_default()).insert(name, record);
+    }
+
+    /// Takes a watcher out of the record; false if it was not there.
+    pub fn remove_watcher(&mut self, name: &WatchName) -> bool {
+        if !self.is_watched_by(name) {
+            return false;
+        }
+        let watchers = Arc::make_mut(self.watchers.get_or_insert_default());
+        watchers.remove(name);
+        if watchers.is_empty() {
+            self.watchers = None;
+        }
+        true
+    }
+
+    /// Whether this watcher is in the record.
+    pub fn is_watched_by(&self, name: &WatchName) -> bool {
+        self.watchers.as_ref().is_some_and(|watchers| watchers.contains_key(name))
+    }
+
     /// The encoding, in one allocation of the right size.
     pub fn to_attr(&self) -> Bytes {
-        let mut e = Encoder::with_capacity(Self::MIN_BYTES);
+        let watched = self.watchers.as_ref().map_or(0, |watchers| 4 + watchers.len() * WATCHER_BYTES);
+        let mut e = Encoder::with_capacity(Self::MIN_BYTES + watched);
         self.encode(&mut e);
         e.finish()
     }
 }
 
 /// An object as the next op finds it: what the store has, with the writes before it that are still in flight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectState {
     /// Whether it exists.
     pub exists: bool,
@@ -111,8 +148,16 @@ mod tests {
             mtime: UTime { secs: 1, nanos: 2 },
             truncate_seq: 3,
             truncate_size: 4,
+            watchers: None,
         };
         assert_eq!(info.to_attr().len(), ObjectInfo::MIN_BYTES);
-        assert_eq!(ObjectInfo::from_bytes(&info.to_attr()), Ok(info));
+        assert_eq!(ObjectInfo::from_bytes(&info.to_attr()), Ok(info.clone()));
+        let mut watched = info.clone();
+        let name = WatchName { cookie: 7, entity: wire::types::EntityName::client(base::GlobalId(4)) };
+        let addr = wire::types::EntityAddr::msgr2("127.0.0.1:0".parse().expect("an address"), 9);
+        watched.add_watcher(name, WatchRecord { timeout_s: 30, addr });
+        assert_eq!(ObjectInfo::from_bytes(&watched.to_attr()), Ok(watched.clone()));
+        assert!(watched.remove_watcher(&name) && !watched.remove_watcher(&name));
+        assert_eq!(watched, info, "an unwatched object's record is as it was");
     }
 }

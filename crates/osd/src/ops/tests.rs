@@ -1,31 +1,48 @@
 //! Compounds against a memory store: one table per family, and a property against a model.
 
-use super::execution::{Caller, Circumstances};
+use super::execution::{Caller, Circumstances, Watching};
 use super::*;
-use crate::limits::OBJECT_BYTES_MAX;
-use base::{Epoch, Instant, OsdId, PgId, PoolId};
+use crate::limits::{OBJECT_BYTES_MAX, WATCHERS_MAX};
+use crate::watch::{LiveWatches, WatchName, WatchRecord};
+use base::{Epoch, Instant, PgId, PoolId};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{CollectionId, MemoryStore, ObjectId, ReadRequest, ReadResult, ReadWhat, SnapId, Transaction};
 use wire::osd::OpParams;
 use wire::osd::op::CmpOp;
-use wire::osd::payload::{KeySet, KeyValues, OmapAssertions, OmapPage, OmapRange, StatReply};
-use wire::types::{EntityAddr, EntityName, UTime};
+use wire::osd::op::watch_op;
+use wire::osd::payload::{
+    KeySet, KeyValues, NotifyAck, NotifyRequest, OmapAssertions, OmapPage, OmapRange, StatReply, WatcherList,
+};
+use wire::types::{AddrKind, EntityAddr, EntityName, EntityType, UTime};
 use wire::{Decode, Encode};
 
 const PG: CollectionId = CollectionId::Pg(PgId { pool: PoolId(1), seed: 0 });
+
+fn asker(num: i64) -> Caller {
+    let addr = EntityAddr::msgr2("10.0.0.4:0".parse().expect("an address"), 77);
+    Caller { name: EntityName { kind: EntityType::CLIENT, num }, addr, own: false }
+}
 
 struct Bench {
     store: MemoryStore,
     object: ObjectId,
     version: u64,
+    asker: Caller,
+    live: LiveWatches,
 }
 
 impl Bench {
     fn new() -> Bench {
         let mut store = MemoryStore::new();
         store.commit(&Transaction::create(PG)).expect("new");
-        Bench { store, object: ObjectId::new(9, b"", b"", b"object", SnapId::HEAD), version: 0 }
+        Bench {
+            store,
+            object: ObjectId::new(9, b"", b"", b"object", SnapId::HEAD),
+            version: 0,
+            asker: asker(4),
+            live: LiveWatches::default(),
+        }
     }
 
     fn view(&self, want: ObjectWant) -> Box<ObjectView> {
@@ -51,9 +68,9 @@ impl Bench {
         let view = (plan.class != OpClass::Write).then(|| self.view(plan.want));
         let mtime = UTime { secs: 77, nanos: 0 };
         let view = view.as_deref();
-        let caller = Caller { name: EntityName::osd(OsdId(1)), addr: EntityAddr::default() };
-        let circumstances = Circumstances { caller, now: Instant(0), last_user_version: 0 };
-        let request = Request { ops: &ops, state, view, answers: &[], mtime, circumstances, returns_outputs };
+        let circumstances = Circumstances { caller: self.asker, now: Instant(0), last_user_version: 0 };
+        let watching = Watching { object: &self.object, live: &self.live, next_notification: 0x5_0000_0000 };
+        let request = Request { ops: &ops, state, view, answers: &[], mtime, circumstances, returns_outputs, watching };
         let mut outcome = execute(&request).expect("these ops ask nothing");
         if outcome.is_change() {
             self.version += 1;
@@ -133,7 +150,6 @@ fn data_ops_do_what_ceph_s_do() {
         (range(OpCode::CMPEXT, 0, 2).with_payload("ax"), -4096, "ab"),
         (range(OpCode::CMPEXT, 0, 4).with_payload("ab\0\0"), 0, "ab"),
         (OsdOpItem::new(OpCode::ROLLBACK), e(Errno::EOPNOTSUPP), "ab"),
-        (OsdOpItem::new(OpCode::WATCH), e(Errno::EOPNOTSUPP), "ab"),
     ];
     for (op, code, content) in steps {
         let text = format!("{op:?}");
@@ -399,4 +415,90 @@ proptest! {
             }
         }
     }
+}
+
+fn watch_as(op: u8, cookie: u64, timeout_s: u32) -> OsdOpItem {
+    OsdOpItem::new(OpCode::WATCH).with_params(OpParams::Watch { cookie, version: 0, op, generation: 0, timeout_s })
+}
+
+fn name(num: i64, cookie: u64) -> WatchName {
+    WatchName { cookie, entity: EntityName { kind: EntityType::CLIENT, num } }
+}
+
+#[test]
+fn watches_are_recorded_and_what_is_to_be_done_is_told() {
+    let mut b = Bench::new();
+    let watch = || vec![watch_as(watch_op::WATCH, 7, 0)];
+    assert_eq!(b.run(watch()).result, Errno::ENOENT.code());
+    b.run(vec![OsdOpItem::new(OpCode::CREATE)]);
+    for op in [watch_op::RECONNECT, watch_op::PING] {
+        assert_eq!(b.run(vec![watch_as(op, 7, 0)]).result, Errno::ENOTCONN.code());
+    }
+    let outcome = b.run(watch());
+    assert!(outcome.is_change() && !outcome.user_modified, "watching is no change that users see");
+    let record = WatchRecord { timeout_s: 30, addr: EntityAddr { kind: AddrKind::Any, ..b.asker.addr } };
+    let connect = |cookie, record, pings| vec![Effect::Connect { watch: name(4, cookie), record, pings }];
+    assert_eq!(outcome.effects, connect(7, record, true));
+    let again = b.run(watch());
+    assert!(!again.is_change(), "a second watch under the same handle is the first");
+    assert_eq!(again.effects, outcome.effects);
+    assert_eq!(b.run(vec![watch_as(watch_op::RECONNECT, 7, 0)]).effects, outcome.effects);
+    assert_eq!(b.run(vec![watch_as(watch_op::PING, 7, 0)]).result, Errno::ETIMEDOUT.code(), "its session is gone");
+    let legacy = b.run(vec![watch_as(watch_op::LEGACY_WATCH, 8, 5)]);
+    assert_eq!(legacy.effects, connect(8, WatchRecord { timeout_s: 5, ..record }, false));
+    let list = b.run(vec![OsdOpItem::new(OpCode::LIST_WATCHERS)]);
+    let list = WatcherList::from_bytes(&list.ops[0].item.payload).expect("a list");
+    let listed: Vec<_> = list.watchers.iter().map(|w| (w.name.num, w.cookie, w.timeout_s)).collect();
+    assert_eq!(listed, [(4, 7, 30), (4, 8, 5)]);
+    b.asker = asker(5);
+    assert_eq!(b.run(vec![watch_as(watch_op::UNWATCH, 7, 0)]).effects, [], "of another client");
+    b.asker = asker(4);
+    let ended = b.run(vec![watch_as(watch_op::UNWATCH, 7, 0)]);
+    assert!(ended.is_change());
+    assert_eq!(ended.effects, [Effect::Disconnect { watch: name(4, 7), tell: false }]);
+    assert!(!b.run(vec![watch_as(watch_op::UNWATCH, 7, 0)]).is_change());
+    assert_eq!(b.run(vec![watch_as(watch::EXPIRE, 8, 0)]).effects, [], "not for clients");
+    let removed = b.run(vec![OsdOpItem::new(OpCode::DELETE)]);
+    assert_eq!(removed.effects, [Effect::Disconnect { watch: name(4, 8), tell: true }]);
+    b.run(vec![OsdOpItem::new(OpCode::CREATE)]);
+    assert_eq!(b.state().info.watchers, None, "another object of that name is not watched");
+}
+
+#[test]
+fn a_failed_compound_watches_nothing_and_watchers_are_bounded() {
+    let mut b = Bench::new();
+    let excl = OsdOpItem::new(OpCode::CREATE).with_flags(OpFlags::EXCL);
+    b.run(vec![excl.clone()]);
+    let outcome = b.run(vec![watch_as(watch_op::WATCH, 7, 0), excl]);
+    assert_eq!((outcome.result, &outcome.effects[..]), (Errno::EEXIST.code(), &[][..]));
+    assert_eq!(b.state().info.watchers, None);
+    for cookie in 0..WATCHERS_MAX as u64 {
+        assert_eq!(b.run(vec![watch_as(watch_op::WATCH, cookie, 0)]).result, 0);
+    }
+    assert_eq!(b.run(vec![watch_as(watch_op::WATCH, u64::MAX, 0)]).result, Errno::ENOSPC.code());
+    assert_eq!(b.run(vec![watch_as(watch_op::WATCH, 3, 0)]).result, 0, "one that is there already");
+}
+
+#[test]
+fn notifications_are_numbered_and_answers_are_passed_on() {
+    let mut b = Bench::new();
+    let notify = |timeout_s| {
+        let payload = NotifyRequest { protocol: 1, timeout_s, payload: Bytes::from_static(b"hi") }.to_bytes();
+        OsdOpItem::new(OpCode::NOTIFY).with_params(OpParams::Notify { cookie: 9 }).with_payload(payload)
+    };
+    assert_eq!(b.run(vec![notify(0)]).result, Errno::ENOENT.code());
+    b.run(vec![OsdOpItem::new(OpCode::CREATE)]);
+    let outcome = b.run(vec![notify(0), notify(3)]);
+    let first = 0x5_0000_0000u64;
+    let sent = |id, timeout_s| Effect::Notify { id, cookie: 9, timeout_s, payload: Bytes::from_static(b"hi") };
+    assert_eq!(outcome.effects, [sent(first, 30), sent(first + 1, 3)]);
+    assert_eq!(outcome.ops[0].item.payload, first.to_bytes());
+    assert_eq!(outcome.ops[1].item.payload, (first + 1).to_bytes());
+    let ack = OsdOpItem::new(OpCode::NOTIFY_ACK).with_params(OpParams::Notify { cookie: 11 });
+    let payload = NotifyAck { notify_id: first, cookie: 7, payload: Bytes::from_static(b"yes") }.to_bytes();
+    let acked = b.run(vec![ack.clone().with_payload(payload)]);
+    let said = Bytes::from_static(b"yes");
+    assert_eq!(acked.effects, [Effect::Ack { id: first, cookie: Some(7), payload: said }]);
+    let old = b.run(vec![ack]);
+    assert_eq!(old.effects, [Effect::Ack { id: 11, cookie: None, payload: Bytes::new() }]);
 }

@@ -9,11 +9,12 @@ use super::order::ObjectQueue;
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::limits::{LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX};
-use crate::ops::execution::{Ask, AskOf, Circumstances, Request};
+use crate::ops::execution::{Ask, AskOf, Circumstances, Request, Watching};
 use crate::ops::state::ObjectState;
 use crate::ops::{OpClass, Outcome, Plan, bare_outcomes, execute};
 use crate::replication::ReplicatedWrite;
 use crate::reply;
+use crate::watch::Effect;
 use base::{EVersion, Epoch, Errno};
 use bytes::Bytes;
 use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, Transaction};
@@ -51,7 +52,7 @@ pub struct ClientRequest {
 
 impl ClientRequest {
     /// The request as `execute` takes it.
-    fn ready(&self, state: ObjectState, returns_outputs: bool) -> Request<'_> {
+    fn ready<'a>(&'a self, state: ObjectState, returns_outputs: bool, watching: Watching<'a>) -> Request<'a> {
         Request {
             ops: &self.message.ops,
             state,
@@ -60,6 +61,7 @@ impl ClientRequest {
             mtime: self.message.mtime,
             circumstances: self.circumstances,
             returns_outputs,
+            watching,
         }
     }
 
@@ -86,6 +88,8 @@ pub struct InFlight {
     pub result: i32,
     /// The answer's parts.
     pub outcomes: Vec<OpOutcome>,
+    /// What is to be done about watches.
+    pub effects: Vec<Effect>,
     /// The request.
     pub request: Box<ClientRequest>,
     /// The same request, sent again meanwhile.
@@ -171,7 +175,10 @@ impl Pg {
                 }
             };
             let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
-            queue.state.get_or_insert(stored);
+            if queue.state.is_none() {
+                queue.state = Some(stored.clone());
+                self.load_watches(core, &request.object, &stored);
+            }
             request.view = (request.plan.class != OpClass::Write).then_some(view);
         }
         let object = request.object.clone();
@@ -211,7 +218,7 @@ impl Pg {
         }
     }
 
-    fn refuse_read(&mut self, core: &mut Core, request: Box<ClientRequest>, errno: Errno) {
+    pub(super) fn refuse_read(&mut self, core: &mut Core, request: Box<ClientRequest>, errno: Errno) {
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
         match request.plan.class {
             OpClass::Read => queue.readers -= 1,
@@ -225,12 +232,18 @@ impl Pg {
 
     fn run_read(&mut self, core: &mut Core, request: Box<ClientRequest>) {
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
-        let state = queue.state.expect("the caller knows it");
-        let outcome = match execute(&request.ready(state, true)) {
+        let state = queue.state.clone().expect("the caller knows it");
+        if self.is_shut_out(core, &request) {
+            return self.refuse_read(core, request, Errno::ESHUTDOWN);
+        }
+        let watching = self.watching(core, &request.object);
+        let executed = execute(&request.ready(state.clone(), true, watching));
+        let mut outcome = match executed {
             Ok(outcome) => outcome,
             Err(ask) => return self.answer_ask(core, request, *ask),
         };
-        queue.readers -= 1;
+        self.objects.get_mut(&request.object).expect("it was just there").readers -= 1;
+        self.carry_out(core, &request, state.info.user_version, core::mem::take(&mut outcome.effects));
         self.counters.reads += 1;
         self.counters.read_bytes += outcome.ops.iter().map(|o| o.item.payload.len() as u64).sum::<u64>();
         if !state.exists {
@@ -246,10 +259,16 @@ impl Pg {
         let object = &request.object;
         let queue = self.objects.get_mut(object).expect("a request under way keeps its queue");
         queue.exclusive = false;
-        let before = queue.state.expect("the caller knows it");
+        let before = queue.state.clone().expect("the caller knows it");
+        if self.is_shut_out(core, &request) {
+            reply::error(core, &request, Errno::ESHUTDOWN, EVersion::default(), 0);
+            return core.sessions.release(request.bytes);
+        }
         let Some(request) = self.answer_from_log(core, request) else { return };
         let returns_outputs = request.message.flags.has(RequestFlags::RETURNVEC);
-        let outcome = match execute(&request.ready(before, returns_outputs)) {
+        let watching = self.watching(core, &request.object);
+        let executed = execute(&request.ready(before.clone(), returns_outputs, watching));
+        let mut outcome = match executed {
             Ok(outcome) => outcome,
             Err(ask) => {
                 self.objects.get_mut(&request.object).expect("it was just there").exclusive = true;
@@ -259,6 +278,7 @@ impl Pg {
         if outcome.is_change() {
             return self.submit(core, request, before, outcome);
         }
+        self.carry_out(core, &request, before.info.user_version, core::mem::take(&mut outcome.effects));
         let (version, user_version) = if outcome.result == Errno::ENOENT.code() {
             (self.info.last_update, self.info.last_user_version)
         } else {
@@ -295,7 +315,7 @@ impl Pg {
             before.info.user_version
         };
         outcome.seal(version, user_version);
-        self.count_write(before, &outcome);
+        self.count_write(&before, &outcome);
         let entry = LogEntry {
             version,
             prior: before.info.version,
@@ -308,7 +328,7 @@ impl Pg {
             totals: self.info.totals,
         };
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
-        queue.state = Some(outcome.state);
+        queue.state = Some(outcome.state.clone());
         queue.writers += 1;
         let mut transaction = Transaction::new(self.collection());
         transaction.ops.reserve_exact(outcome.changes.len() + 2);
@@ -327,13 +347,14 @@ impl Pg {
             user_version,
             result: outcome.result,
             outcomes: outcome.ops,
+            effects: outcome.effects,
             request,
             again: Vec::new(),
         });
     }
 
-    fn count_write(&mut self, before: ObjectState, outcome: &Outcome) {
-        let after = outcome.state;
+    fn count_write(&mut self, before: &ObjectState, outcome: &Outcome) {
+        let after = &outcome.state;
         let totals = &mut self.info.totals;
         totals.objects = totals.objects + u64::from(after.exists) - u64::from(before.exists);
         totals.bytes = totals.bytes + after.size - before.size;
@@ -375,12 +396,15 @@ impl Pg {
 
     fn finish_write(&mut self, core: &mut Core, write: InFlight) {
         let object = write.request.object.clone();
-        for again in write.again {
+        for again in &write.again {
             let outcomes = write.outcomes.clone();
-            reply::done(core, &again, write.result, outcomes, write.version, write.user_version);
+            reply::done(core, again, write.result, outcomes, write.version, write.user_version);
             core.sessions.release(again.bytes);
         }
         reply::done(core, &write.request, write.result, write.outcomes, write.version, write.user_version);
+        // Who sent it again has another session by now.
+        let asked_last = write.again.last().unwrap_or(&write.request);
+        self.carry_out(core, asked_last, write.user_version, write.effects);
         core.sessions.release(write.request.bytes);
         core.counts_changed = true;
         if let Some(queue) = self.objects.get_mut(&object) {

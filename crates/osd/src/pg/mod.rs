@@ -1,8 +1,8 @@
 //! A placement group as one of its holders knows it.
 //!
 //! Owns the record, the log, the state machine that leads from a new interval to serving (`peering`), the copying of
-//! objects (`sync`), the order of requests on each object (`order`), their execution (`client_io`) and the replica's
-//! side of writes (`replica`). Refuses to know sessions' rights and maps' contents beyond its own interval.
+//! objects (`sync`), the order of requests on each object (`order`), their execution (`client_io`), watches (`watching`)
+//! and the replica's side of writes (`replica`). Refuses to know sessions' rights and maps' contents beyond its own interval.
 //!
 //! Invariants: requests are executed only by a primary that is active; the log and the objects always agree, because
 //! every change commits both; a PG that is being filled says `incomplete` until it is full.
@@ -17,9 +17,11 @@ pub mod order;
 pub mod peering;
 pub mod replica;
 pub mod sync;
+pub mod watching;
 
 use crate::core::{CommitFor, Core, Level};
 use crate::replication::Replication;
+use crate::watch::LiveWatches;
 use base::hash::FixedHashMap;
 use base::{EVersion, Epoch, OsdId, PgId};
 use client_io::{ClientRequest, InFlight};
@@ -102,6 +104,10 @@ pub struct Pg {
     pub objects: FixedHashMap<ObjectId, ObjectQueue>,
     /// Writes that not all members have yet, in order.
     pub in_flight: VecDeque<InFlight>,
+    /// Watches and notifications that are alive.
+    pub watches: LiveWatches,
+    /// When this PG's alarm goes off, if it is set.
+    pub alarm: Option<base::Instant>,
     /// Counters since this OSD started.
     pub counters: Counters,
     /// The log object's name, which every write needs.
@@ -142,6 +148,8 @@ impl Pg {
             waiting: VecDeque::new(),
             objects: FixedHashMap::default(),
             in_flight: VecDeque::new(),
+            watches: LiveWatches::default(),
+            alarm: None,
             counters: Counters::default(),
             log_id: log_object(),
             last_active: base::Instant::ZERO,
@@ -220,6 +228,7 @@ impl Pg {
         self.since = since;
         self.sync = None;
         self.role = Role::Waiting;
+        self.forget_watches(core);
         self.requeue_requests(core);
         self.last_change = core.now;
         core.stats_changed = true;
@@ -291,5 +300,7 @@ impl Pg {
         for queue in self.objects.values() {
             queue.check_invariants();
         }
+        self.watches.check_invariants();
+        assert!(self.is_active() || self.watches.is_empty(), "pg {}: watches while inactive", self.id);
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct Cluster {
     followers: BTreeMap<i32, (ConnId, u64)>,
     pub(crate) replies: BTreeMap<(u64, u64), Vec<OsdOpReply>>,
     pub(crate) backoffs: Vec<messages::Backoff>,
+    /// What clients heard of their watches and notifications.
+    pub(crate) notices: Vec<(u64, messages::WatchNotify)>,
     client_conns: BTreeMap<(u64, i32), ConnId>,
     next_tid: u64,
     /// Sessions between these OSDs deliver nothing.
@@ -99,6 +101,7 @@ impl Cluster {
             followers: BTreeMap::new(),
             replies: BTreeMap::new(),
             backoffs: Vec::new(),
+            notices: Vec::new(),
             client_conns: BTreeMap::new(),
             next_tid: 0,
             cut: Vec::new(),
@@ -335,6 +338,7 @@ impl Cluster {
         match envelope.message {
             Message::OsdOpReply(reply) => self.replies.entry((client, envelope.tid)).or_default().push(*reply),
             Message::Backoff(backoff) => self.backoffs.push(*backoff),
+            Message::WatchNotify(notice) => self.notices.push((client, *notice)),
             _ => {}
         }
     }
@@ -472,18 +476,34 @@ impl Cluster {
         self.deliver(End::Osd(osd), conn, NetEvent::Message { conn, envelope });
     }
 
+    /// Ends a client's sessions.
+    pub(crate) fn drop_client(&mut self, client: u64) {
+        let ours = |(key, _): (&(u64, i32), &ConnId)| key.0 == client;
+        let ended: Vec<_> = self.client_conns.iter().filter(|entry| ours(*entry)).map(|(k, c)| (k.1, *c)).collect();
+        self.client_conns.retain(|key, _| key.0 != client);
+        for (osd, conn) in ended {
+            self.links.remove(&(End::Osd(osd), conn));
+            self.deliver(End::Osd(osd), conn, NetEvent::Closed { conn, why: CloseReason::Fault });
+        }
+    }
+
     /// Sends a request and waits for its answer.
     pub(crate) fn call(&mut self, name: &str, ops: Vec<OsdOpItem>) -> OsdOpReply {
+        self.call_as(1, name, ops)
+    }
+
+    /// The same as another client.
+    pub(crate) fn call_as(&mut self, client: u64, name: &str, ops: Vec<OsdOpItem>) -> OsdOpReply {
         let op = self.request(name, ops);
-        let tid = self.send(1, op);
+        let tid = self.send(client, op);
         for _ in 0..100 {
             while self.step() {
-                if let Some(replies) = self.replies.get(&(1, tid)) {
+                if let Some(replies) = self.replies.get(&(client, tid)) {
                     return replies[0].clone();
                 }
             }
             self.settle_for(Duration::from_millis(100));
-            if let Some(replies) = self.replies.get(&(1, tid)) {
+            if let Some(replies) = self.replies.get(&(client, tid)) {
                 return replies[0].clone();
             }
         }
@@ -506,11 +526,16 @@ impl Cluster {
     }
 }
 
+/// Where a client is.
+pub(crate) fn client_addr(client: u64) -> EntityAddr {
+    EntityAddr::msgr2("10.1.2.3:0".parse().expect("a literal address"), client as u32)
+}
+
 fn peer(name: EntityName) -> Peer {
     Peer {
         entity: name.to_string(),
         name,
-        addrs: AddrVec::default(),
+        addrs: AddrVec::one(client_addr(name.num as u64)),
         socket: None,
         global_id: name.num as u64,
         features: 0,

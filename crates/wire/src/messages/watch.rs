@@ -16,7 +16,7 @@ pub struct WatchNotify {
     pub event: u8,
     /// The watcher's handle.
     pub cookie: u64,
-    /// Always 0.
+    /// The version of the object that users see; 0 where the watch is lost.
     pub version: u64,
     /// The notification's number.
     pub notify_id: u64,

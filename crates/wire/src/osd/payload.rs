@@ -5,7 +5,7 @@
 
 use super::{HObject, ObjectLocator, OpParams, OsdOpItem};
 use crate::codec::{Decode, Decoder, Encode, Encoder, Malformed};
-use crate::types::{AddrVec, EntityName, UTime};
+use crate::types::{EntityAddr, EntityName, UTime};
 use base::Instant;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,8 +237,48 @@ pub struct Watcher {
     pub cookie: u64,
     /// After how many seconds of silence it is dropped.
     pub timeout_s: u32,
-    /// Where it is.
-    pub addr: AddrVec,
+    /// Where it is, of no particular protocol.
+    pub addr: EntityAddr,
+}
+
+impl Encode for Watcher {
+    fn encode(&self, e: &mut Encoder) {
+        e.versioned(2, 1, |e| {
+            e.put(&self.name);
+            e.u64(self.cookie);
+            e.u32(self.timeout_s);
+            e.put(&self.addr);
+        });
+    }
+}
+
+impl Decode for Watcher {
+    const MIN_BYTES: usize = 28;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        d.versioned("watch_item_t", 2, |d, _| {
+            Ok(Watcher { name: d.get()?, cookie: d.u64()?, timeout_s: d.u32()?, addr: d.get()? })
+        })
+    }
+}
+
+/// The answer of list-watchers (`obj_list_watch_response_t`).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WatcherList {
+    /// The watchers, by handle.
+    pub watchers: Vec<Watcher>,
+}
+
+impl Encode for WatcherList {
+    fn encode(&self, e: &mut Encoder) {
+        e.versioned(1, 1, |e| e.put(&self.watchers));
+    }
+}
+
+impl Decode for WatcherList {
+    const MIN_BYTES: usize = 10;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        d.versioned("obj_list_watch_response_t", 1, |d, _| Ok(WatcherList { watchers: d.get()? }))
+    }
 }
 
 /// notify's payload: what the client sends to the watchers.
@@ -299,7 +339,7 @@ impl Decode for NotifyAck {
 /// What came of a notification: who answered what, and who did not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NotifyReply {
-    /// Answers by client number and handle, in the order they came.
+    /// Answers by client number and handle, in this order.
     pub answers: Vec<((u64, u64), Bytes)>,
     /// Those who did not answer in time.
     pub missed: Vec<(u64, u64)>,

@@ -1,8 +1,9 @@
 //! One object, a store, and somebody who calls methods on it.
 
-use crate::ops::execution::{Caller, Circumstances, Request};
+use crate::ops::execution::{Caller, Circumstances, Request, Watching};
 use crate::ops::state::{INFO_ATTR, ObjectState};
 use crate::ops::{OpClass, Outcome, execute, plan};
+use crate::watch::LiveWatches;
 use base::{EVersion, Epoch, Errno, GlobalId, Instant, PgId, PoolId, SnapId};
 use bytes::Bytes;
 use store::{
@@ -57,10 +58,12 @@ impl Bench {
         let view = (plan.class != OpClass::Write).then(|| self.view(plan.want));
         let addr = EntityAddr::msgr2("127.0.0.1:0".parse().expect("an address"), 77);
         let circumstances = Circumstances {
-            caller: Caller { name: EntityName::client(GlobalId(self.client)), addr },
+            caller: Caller { name: EntityName::client(GlobalId(self.client)), addr, own: false },
             now: Instant(self.now_secs * 1_000_000_000),
             last_user_version: self.version,
         };
+        let live = LiveWatches::default();
+        let watching = Watching { object: &self.object, live: &live, next_notification: 0 };
         let mut answers = Vec::new();
         let mut outcome = loop {
             let request = Request {
@@ -71,6 +74,7 @@ impl Bench {
                 mtime: UTime { secs: 77, nanos: 0 },
                 circumstances,
                 returns_outputs: true,
+                watching,
             };
             match execute(&request) {
                 Ok(outcome) => break outcome,

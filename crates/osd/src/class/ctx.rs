@@ -117,6 +117,11 @@ impl<'x, 'r> Ctx<'x, 'r> {
         Ok(Stat { size: self.x.state.size })
     }
 
+    /// The newest snapshot that a writer of the object knew of; none if the object is missing.
+    pub(crate) fn snap_seq(&self) -> Option<u64> {
+        self.x.state.exists.then_some(0)
+    }
+
     /// Data; a length of 0 is "to the end". Shorter where the object ends.
     pub(crate) fn read(&mut self, offset: u64, len: u64) -> Result<Bytes, Stop> {
         let size = self.x.state.size;

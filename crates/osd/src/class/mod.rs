@@ -17,6 +17,7 @@ mod journal;
 mod lock;
 mod log;
 mod numops;
+mod rbd;
 mod refcount;
 mod time_key;
 mod timeindex;
@@ -88,6 +89,7 @@ const CLASSES: &[(&str, &[Method])] = &[
     ("lock", lock::METHODS),
     ("log", log::METHODS),
     ("numops", numops::METHODS),
+    ("rbd", rbd::METHODS),
     ("refcount", refcount::METHODS),
     ("timeindex", timeindex::METHODS),
     ("version", version::METHODS),

@@ -31,7 +31,7 @@ impl SessionCaps {
         self.allow_all
     }
 
-    /// EPERM if the request is beyond what is allowed, EOPNOTSUPP if it calls what is not here.
+    /// EPERM if the request is beyond what is allowed, and EPERM or EOPNOTSUPP if it calls what is not here.
     pub fn check(&self, map: &OsdMap, request: &OsdOp) -> Result<(), Errno> {
         if self.allow_all {
             return Ok(());

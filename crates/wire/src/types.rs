@@ -267,7 +267,7 @@ impl fmt::Display for EntityAddr {
             (AddrKind::None, _) | (_, None) => f.write_str("-"),
             (AddrKind::Legacy, Some(s)) => write!(f, "v1:{s}/{}", self.nonce),
             (AddrKind::Msgr2, Some(s)) => write!(f, "v2:{s}/{}", self.nonce),
-            (AddrKind::Any, Some(s)) => write!(f, "any:{s}/{}", self.nonce),
+            (AddrKind::Any, Some(s)) => write!(f, "{s}/{}", self.nonce),
             (AddrKind::Cidr, Some(s)) => write!(f, "cidr:{}/{}", s.ip(), self.nonce),
         }
     }

@@ -95,6 +95,10 @@ const CLASSES: &[(&str, &[Method])] = &[
     ("version", version::METHODS),
 ];
 
+/// Classes that Ceph's OSDs load (`osd_class_load_list`) and that are not here: their methods are not supported. Any
+/// other name is one that nobody may load.
+const LEFT_OUT: &[&str] = &["2pc_queue", "cephfs", "cmpomap", "fifo", "otp", "queue", "rgw", "rgw_gc", "user"];
+
 /// A call as a request names it.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -106,11 +110,15 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// What an op calls. EOPNOTSUPP for a class or method that is not here, EINVAL for lengths beyond the payload.
+    /// What an op calls. EOPNOTSUPP for a class or method that is not here, EPERM for a class that Ceph does not know,
+    /// EINVAL for lengths beyond the payload.
     pub(crate) fn of(item: &OsdOpItem) -> Result<Call, Errno> {
         let (class, name, input) = call_parts(item).map_err(|_| Errno::EINVAL)?;
         let known = CLASSES.iter().find(|(known, _)| known.as_bytes() == class);
-        let (class, methods) = known.ok_or(Errno::EOPNOTSUPP)?;
+        let Some((class, methods)) = known else {
+            let left_out = LEFT_OUT.iter().any(|name| name.as_bytes() == class);
+            return Err(if left_out { Errno::EOPNOTSUPP } else { Errno::EPERM });
+        };
         let method = methods.iter().find(|method| method.name.as_bytes() == name).ok_or(Errno::EOPNOTSUPP)?;
         Ok(Call { class, method, input })
     }

@@ -12,8 +12,8 @@ use wire::{Decode, Decoder, Encode, Encoder, Malformed};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Child {
     pool: i64,
-    image: Bytes,
     nspace: Bytes,
+    image: Bytes,
 }
 
 impl Encode for Child {

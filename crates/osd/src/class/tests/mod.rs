@@ -3,4 +3,5 @@
 mod bench;
 mod journal;
 mod lock;
+mod rbd;
 mod small;

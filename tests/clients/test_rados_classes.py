@@ -18,11 +18,6 @@ GOLDEN = Path(__file__).parent / "golden" / "class_calls.json"
 
 
 class Classes(Pool):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        harness.run("ceph", "osd", "pool", "application", "enable", POOL, "rbd")
-
     def test_every_method_answers_as_ceph_does(self):
         expected = json.loads(GOLDEN.read_text())
         answers = class_calls.answers(self.io)

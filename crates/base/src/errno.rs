@@ -59,6 +59,7 @@ errnos! {
     EOVERFLOW = 75, "Value too large for defined data type";
     EBADMSG = 74, "Bad message";
     EILSEQ = 84, "Invalid or incomplete multibyte or wide character";
+    ERESTART = 85, "Interrupted system call should be restarted";
     EOPNOTSUPP = 95, "Operation not supported";
     ENOTCONN = 107, "Transport endpoint is not connected";
     ETIMEDOUT = 110, "Connection timed out";

@@ -22,6 +22,9 @@ pub const OMAP_BYTES_MAX: u64 = 16 << 20;
 pub const LIST_NAMES_MAX: u64 = 1024;
 /// The most operations in one request; an op's outcome takes tens of bytes, and no client builds more.
 pub const OPS_PER_REQUEST_MAX: usize = 1024;
+/// How often a class's method may ask about its object: each answer costs another run of the request, and stays in memory
+/// until the last. A listing sees 512 entries an answer, and no client asks for more than thousands.
+pub const CLASS_READS_MAX: u32 = 256;
 /// The most bytes each op of a write may return with RETURNVEC (`osd_max_write_op_reply_len`).
 pub const WRITE_REPLY_BYTES_MAX: usize = 64;
 

@@ -5,7 +5,7 @@
 //! and size. Changes are ops that run at once, through the functions that clients' ops use.
 
 use super::Flags;
-use crate::limits::{OMAP_BYTES_MAX, OMAP_ENTRIES_MAX};
+use crate::limits::{CLASS_READS_MAX, OMAP_BYTES_MAX, OMAP_ENTRIES_MAX};
 use crate::ops::execution::{AskOf, Caller, Circumstances, Execution, Stop};
 use crate::ops::state::{USER_ATTR_PREFIX, user_attr};
 use base::{Errno, Instant, Rng};
@@ -98,6 +98,9 @@ impl<'x, 'r> Ctx<'x, 'r> {
 
     fn ask(&mut self, want: ObjectWant) -> Result<&'r ObjectView, Stop> {
         self.reads += 1;
+        if self.reads > CLASS_READS_MAX {
+            return Err(Errno::E2BIG.into());
+        }
         let view = self.x.ask(AskOf::Itself, want)?;
         self.x.ops_done += 1;
         Ok(view)

@@ -25,7 +25,7 @@ pub(in super::super) fn unlink_peer(ctx: &mut Ctx<'_, '_>, given: &Bytes) -> Ans
         // The last one: with a newer snapshot there, the caller should rather remove this one.
         snapshots::each(ctx, |_, other| {
             let newer = other.id > id && matches!(other.owner, SnapOwner::Mirror(_));
-            if newer { Err(Errno::EOLDSNAPC.into()) } else { Ok(true) }
+            if newer { Err(Errno::ERESTART.into()) } else { Ok(true) }
         })?;
     }
     mirror.peers.remove(&peer);

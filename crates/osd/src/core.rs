@@ -90,6 +90,8 @@ pub struct Core {
     pub stats_changed: bool,
     /// Objects or bytes have changed: worth a report soon.
     pub counts_changed: bool,
+    /// PGs that want a turn of trimming removed snapshots.
+    pub trim_wanted: Vec<PgId>,
     /// The up_thru that some PG waits for.
     pub up_thru_wanted: Epoch,
     /// When which PG wants to look at its watches.
@@ -118,6 +120,7 @@ impl Core {
             peers: Peers::default(),
             stats_changed: true,
             counts_changed: false,
+            trim_wanted: Vec::new(),
             up_thru_wanted: Epoch(0),
             alarms: BTreeSet::new(),
             notifications: 0,

@@ -28,6 +28,14 @@ pub const CLASS_READS_MAX: u32 = 256;
 /// The most bytes each op of a write may return with RETURNVEC (`osd_max_write_op_reply_len`).
 pub const WRITE_REPLY_BYTES_MAX: usize = 64;
 
+/// The ranges that a clone is known to share with the life after it; beyond, the shortest count as not shared, so that
+/// an object's record stays some tens of KiB however it is written to.
+pub const CLONE_OVERLAP_RANGES_MAX: usize = 1024;
+
+/// The clones that a PG trims at once (in the sense of `osd_pg_max_concurrent_snap_trims`, 2): a turn is a round trip
+/// to every member, and clients' requests come between turns.
+pub const SNAP_TRIM_CLONES_PER_TURN: u64 = 8;
+
 /// Log entries that a PG keeps (in the sense of `osd_min_pg_log_entries`): how far back a resent request is recognised,
 /// and a returning member is made equal without comparing everything. Entries not durable everywhere are never trimmed.
 pub const LOG_ENTRIES_MAX: usize = 2000;

@@ -13,7 +13,7 @@ use crate::life::Life;
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, MAP_WAITING_MAX};
 use crate::pg::Pg;
 use crate::pg::client_io::ClientRequest;
-use crate::scheduler::{Fifo, Scheduler};
+use crate::scheduler::{Fifo, Scheduler, WorkClass};
 use crate::stats::Reporter;
 use base::hash::FixedHashMap;
 use base::rng::SecretRng;
@@ -46,7 +46,16 @@ pub struct Osd {
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) pg: PgId,
-    pub(crate) request: Box<ClientRequest>,
+    pub(crate) what: WorkOf,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum WorkOf {
+    /// A client's request.
+    Request(Box<ClientRequest>),
+    /// A turn of trimming removed snapshots.
+    Trim,
 }
 
 impl Osd {
@@ -185,6 +194,7 @@ impl Osd {
         } else if let crate::pg::PgRead::Request(request) = read.what {
             self.core.sessions.release(request.bytes);
         }
+        self.run_trimming();
     }
 
     /// The store has a transaction.
@@ -207,6 +217,7 @@ impl Osd {
         if self.core.sessions.drained() {
             crate::requests::resume_all(&mut self.core);
         }
+        self.run_trimming();
     }
 
     /// Hears the monitor client.
@@ -283,12 +294,24 @@ impl Osd {
         }
     }
 
+    /// Schedules the turns that PGs have asked for since.
+    fn run_trimming(&mut self) {
+        if !self.core.trim_wanted.is_empty() {
+            self.run();
+        }
+    }
+
     /// Runs what the scheduler lets through.
     pub(crate) fn run(&mut self) {
+        for pg in core::mem::take(&mut self.core.trim_wanted) {
+            self.scheduler.enqueue(self.core.now, WorkClass::BestEffort, 0, Work { pg, what: WorkOf::Trim });
+        }
         while let Some(work) = self.scheduler.dequeue(self.core.now) {
-            match self.pgs.get_mut(&work.pg) {
-                Some(pg) => pg.handle_request(&mut self.core, work.request),
-                None => self.core.sessions.release(work.request.bytes),
+            match (self.pgs.get_mut(&work.pg), work.what) {
+                (Some(pg), WorkOf::Request(request)) => pg.handle_request(&mut self.core, request),
+                (Some(pg), WorkOf::Trim) => pg.trim(&mut self.core),
+                (None, WorkOf::Request(request)) => self.core.sessions.release(request.bytes),
+                (None, WorkOf::Trim) => {}
             }
         }
     }

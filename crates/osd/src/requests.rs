@@ -7,7 +7,7 @@ use crate::limits::{NAMESPACE_BYTES_MAX, OBJECT_NAME_BYTES_MAX};
 use crate::map_follower::is_served;
 use crate::ops;
 use crate::ops::execution::{Caller, Circumstances};
-use crate::osd::{Osd, Work};
+use crate::osd::{Osd, Work, WorkOf};
 use crate::pg::client_io::ClientRequest;
 use crate::reply;
 use crate::scheduler::{Scheduler, WorkClass};
@@ -16,7 +16,7 @@ use store::ObjectId;
 use wire::messages::backoff_op::{BLOCK, UNBLOCK};
 use wire::messages::{Backoff, OsdOp};
 use wire::net::{ConnId, Envelope};
-use wire::osd::{HObject, OpCode, RequestFlags, SpgId};
+use wire::osd::{HObject, OpCode, OsdOpItem, RequestFlags, SpgId};
 
 impl Osd {
     /// A client's request has arrived.
@@ -37,7 +37,12 @@ impl Osd {
         }
         match self.open_request(conn, tid, message, bytes) {
             Opened::Work(request) => {
-                self.scheduler.enqueue(self.core.now, WorkClass::Client, bytes, Work { pg, request });
+                self.scheduler.enqueue(
+                    self.core.now,
+                    WorkClass::Client,
+                    bytes,
+                    Work { pg, what: WorkOf::Request(request) },
+                );
             }
             Opened::Refused(request, errno) => {
                 reply::error(&mut self.core, &request, errno, EVersion::default(), 0);
@@ -53,7 +58,7 @@ impl Osd {
         let reqid = message.request_id(session.peer.name, tid);
         let caller = Caller::of(&session.peer);
         let circumstances = Circumstances { caller, now: self.core.now, last_user_version: 0 };
-        let plan = ops::plan(&message.ops);
+        let plan = ops::plan_at(message.snap, &message.ops);
         let checked = check_names(&message).and_then(|()| session.caps.check(&self.core.map, &message));
         let object = match &checked {
             Ok(()) => {
@@ -78,6 +83,7 @@ impl Osd {
             view,
             answers,
             circumstances,
+            trims: None,
             bytes,
             interval,
         });
@@ -133,18 +139,20 @@ fn check_names(message: &OsdOp) -> Result<(), Errno> {
     if message.object.is_empty() != concerns_pg { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
-/// Snapshots and full pools: what cannot be done, or not now.
+/// Snapshots that cannot be written, and full pools: what cannot be done, or not now.
 fn check_kind(request: &ClientRequest, pool: &maps::PgPool) -> Result<bool, Errno> {
     let message = &request.message;
-    if message.snap != SnapId::HEAD && !message.object.is_empty() {
+    if !message.object.is_empty() {
         let writes = request.plan.class != ops::OpClass::Read;
-        return Err(if writes { Errno::EINVAL } else { Errno::EOPNOTSUPP });
+        let directory = message.snap == SnapId::DIR;
+        let lists = |item: &OsdOpItem| item.op == OpCode::LIST_SNAPS;
+        // The set of snapshots is all that can be asked of it, and is asked of nothing else.
+        if writes && message.snap != SnapId::HEAD || message.ops.iter().any(|item| lists(item) != directory) {
+            return Err(Errno::EINVAL);
+        }
     }
     if request.plan.class == ops::OpClass::Read {
         return Ok(true);
-    }
-    if !message.snap_context.snaps.is_empty() || !pool.snaps.is_empty() {
-        return Err(Errno::EOPNOTSUPP);
     }
     if pool.is_full() && !message.flags.has(RequestFlags::FULL_FORCE) && !only_frees(message) {
         return if message.flags.has(RequestFlags::FULL_TRY) { Err(Errno::EDQUOT) } else { Ok(false) };

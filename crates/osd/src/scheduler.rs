@@ -13,6 +13,8 @@ pub enum WorkClass {
     Client,
     /// Replicated writes, confirmations, peering: what others wait for.
     Peering,
+    /// What nobody waits for: the trimming of removed snapshots.
+    BestEffort,
 }
 
 /// Decides which work is next.

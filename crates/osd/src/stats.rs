@@ -116,6 +116,8 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
     let creating = if creating { PgState::CREATING } else { PgState::default() };
     let mut state = match &pg.role {
         Role::Active(_) if undersized => PgState::ACTIVE,
+        Role::Active(_) if pg.snaps.turn.is_some() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM),
+        Role::Active(_) if pg.snaps.has_to_trim() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM_WAIT),
         Role::Active(_) => PgState::ACTIVE.with(PgState::CLEAN),
         Role::Peering(peering) => match peering.step {
             Step::Down(_) => PgState::DOWN,
@@ -145,6 +147,7 @@ fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
     let sum = ObjectStatSum {
         num_bytes: pg.info.totals.bytes as i64,
         num_objects: objects,
+        num_object_clones: pg.info.totals.clones as i64,
         num_object_copies: objects * size,
         num_objects_missing_on_primary: 0,
         num_objects_degraded: objects * missing,
@@ -185,6 +188,8 @@ fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
         last_became_active: UTime::from(pg.last_active),
         last_became_peered: UTime::from(pg.last_active),
         mapping_epoch: pg.since,
+        snaptrimq_len: u32::try_from(pg.snaps.to_trim().size()).unwrap_or(u32::MAX),
+        purged_snaps: pg.snaps.purged.clone(),
         ..PgStat::default()
     }
 }

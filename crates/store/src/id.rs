@@ -47,6 +47,10 @@ impl Decode for CollectionId {
 /// The `snap` of a copy under construction that will take the head's place. Never listed to clients.
 pub const STAGED: SnapId = SnapId(u64::MAX - 16);
 
+/// What is added to a clone's `snap` for a copy under construction that will take its place. Clients' snapshots stay
+/// below.
+const STAGED_CLONE: u64 = 1 << 63;
+
 /// The `snap` of a record of the OSD about its collection. Never listed to clients.
 pub const RECORD: SnapId = SnapId(u64::MAX - 17);
 
@@ -121,9 +125,14 @@ impl ObjectId {
         self.snap
     }
 
+    /// The copy under construction that will take its place.
+    pub fn staged(&self) -> ObjectId {
+        self.with_snap(if self.snap == SnapId::HEAD { STAGED } else { SnapId(self.snap.0 | STAGED_CLONE) })
+    }
+
     /// Whether clients may see it: not a record or a copy under construction.
     pub fn is_clients(&self) -> bool {
-        self.snap != RECORD && self.snap != STAGED
+        self.snap == SnapId::HEAD || self.snap.0 < STAGED_CLONE
     }
 
     fn effective_key(&self) -> &[u8] {
@@ -243,6 +252,16 @@ mod tests {
         // "b" without a key is placed by its name, so it follows the object with the key "a".
         let expected = [0, 1, 2, 4, 3, 5, 6, 7].map(|i: usize| ordered[i].clone());
         assert_eq!(sorted, expected);
+    }
+
+    #[test]
+    fn copies_under_construction_have_names_of_their_own() {
+        let head = id(7, "", "", "a");
+        let clone = head.with_snap(SnapId(3));
+        let staged = [head.staged(), clone.staged(), head.with_snap(SnapId(4)).staged()];
+        assert!(staged.iter().all(|id| !id.is_clients()) && !ObjectId::record("r").is_clients());
+        assert!(head.is_clients() && clone.is_clients());
+        assert!(staged[0] != staged[1] && staged[1] != staged[2]);
     }
 
     #[test]

@@ -6,8 +6,10 @@
 //!
 //! Invariant: nothing outside `Execution` is changed before the whole compound has succeeded.
 
+use super::extents::Extents;
+use super::snaps::Snaps;
 use super::state::{ObjectInfo, ObjectState};
-use super::{data, omap, watch, xattr};
+use super::{data, omap, snaps, watch, xattr};
 use crate::class;
 use crate::watch::{Effect, LiveWatches};
 use base::{Errno, Instant, SnapId};
@@ -71,6 +73,8 @@ pub struct Request<'a> {
     pub returns_outputs: bool,
     /// What is known of watches.
     pub watching: Watching<'a>,
+    /// What it says and may know of snapshots.
+    pub snaps: Snaps<'a>,
 }
 
 /// What ops may know of the PG's watches.
@@ -151,22 +155,30 @@ pub struct Execution<'a> {
     pub(crate) ops_done: u32,
     /// What is to be done about watches once the changes are durable.
     pub(super) effects: Vec<Effect>,
+    /// The clone that the object becomes a copy of, before `changes`.
+    pub(super) restored: Option<SnapId>,
+    /// What was written or cut off, `changes` aside.
+    pub(super) written: Extents,
+    /// The object's size before `changes`.
+    pub(super) start_size: u64,
     taken: Taken,
 }
 
 impl<'a> Execution<'a> {
     pub(super) fn new(request: &'a Request<'a>, view: &'a ObjectView) -> Execution<'a> {
-        let (state, taken) = (request.state.clone(), Taken::default());
         Execution {
             request,
             view,
-            state,
+            state: request.state.clone(),
             changes: Vec::new(),
             result: 0,
             failed_output: Bytes::new(),
             ops_done: 0,
             effects: Vec::new(),
-            taken,
+            restored: None,
+            written: Extents::default(),
+            start_size: request.state.size,
+            taken: Taken::default(),
         }
     }
 
@@ -215,6 +227,8 @@ impl<'a> Execution<'a> {
             OpCode::TRUNCATE | OpCode::TRIMTRUNC => data::truncate(self, item),
             OpCode::CREATE => data::create(self, item),
             OpCode::DELETE => data::delete(self),
+            OpCode::ROLLBACK => snaps::roll_back(self, item),
+            OpCode::LIST_SNAPS => snaps::list(self),
             OpCode::SETALLOCHINT => data::hint(self),
             OpCode::GETXATTR => xattr::get(self, item),
             OpCode::GETXATTRS => xattr::get_all(self),
@@ -233,6 +247,11 @@ impl<'a> Execution<'a> {
             OpCode::CALL => class::call(self, item),
             _ => fail(Errno::EOPNOTSUPP),
         }
+    }
+
+    /// Adds what `changes` write to what was written.
+    pub(super) fn note_written(&mut self) {
+        self.written.union_with(&snaps::written(&self.changes, self.start_size));
     }
 
     /// Creates the object if it is missing.

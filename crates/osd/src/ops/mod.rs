@@ -11,9 +11,12 @@
 //! Read next: `execution`: a compound while it runs; `data`, `xattr`, `omap`: one file per family of ops; `state`: what
 //! an op knows of its object.
 
+pub mod clones;
 mod data;
 pub mod execution;
+pub mod extents;
 mod omap;
+pub mod snaps;
 pub mod state;
 pub mod watch;
 mod xattr;
@@ -24,7 +27,7 @@ mod tests;
 use crate::class::Call;
 use crate::limits::{OPS_PER_REQUEST_MAX, WRITE_REPLY_BYTES_MAX};
 use crate::watch::Effect;
-use base::{EVersion, Errno};
+use base::{EVersion, Errno, SnapId};
 use bytes::Bytes;
 use execution::{Ask, Execution, Request, Stop};
 use state::{INFO_ATTR, ObjectState};
@@ -108,6 +111,15 @@ pub fn reads_from(item: &OsdOpItem) -> bool {
     item.op.reads() || item.op == OpCode::WATCH
 }
 
+/// What is read first for a request that reads at `snap`: if that is not the head, only what tells which life it means.
+pub fn plan_at(snap: SnapId, ops: &[OsdOpItem]) -> Result<Plan, Errno> {
+    let mut plan = plan(ops)?;
+    if snap != SnapId::HEAD && plan.class == OpClass::Read {
+        plan.want = ObjectWant { attrs: AttrsWant::Named(vec![INFO_ATTR]), ..ObjectWant::default() };
+    }
+    Ok(plan)
+}
+
 /// What a request comes to.
 #[derive(Debug)]
 pub struct Outcome {
@@ -117,6 +129,8 @@ pub struct Outcome {
     pub ops: Vec<OpOutcome>,
     /// What the request changes in the object, without its record; empty if it failed or changes nothing.
     pub changes: Vec<Op>,
+    /// The clone that the object becomes a copy of, before `changes`.
+    pub restored: Option<SnapId>,
     /// The object afterwards; its record's versions are still the old ones.
     pub state: ObjectState,
     /// Whether the change is one that users see, so that the user version grows.
@@ -133,7 +147,7 @@ impl Outcome {
 
     /// Completes the changes with the object's record at its new versions.
     pub fn seal(&mut self, version: EVersion, user_version: u64) {
-        if self.state.exists {
+        if self.state.is_stored() {
             self.state.info.version = version;
             self.state.info.user_version = user_version;
             self.changes.push(Op::SetAttr(INFO_ATTR, self.state.info.to_attr()));
@@ -146,11 +160,19 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
     let before = &request.state;
     let writes = |item: &OsdOpItem| writes(item).unwrap_or(false);
     let any_writes = request.ops.iter().any(writes);
+    let directory = request.snaps.read_at == SnapId::DIR && before.is_stored();
+    if any_writes {
+        if let Err(errno) = snaps::check_context(request) {
+            return Ok(snaps::refused(request, errno));
+        }
+    } else if request.snaps.read_at < SnapId::HEAD {
+        return snaps::execute_at(request);
+    }
     let nothing_read = ObjectView::default();
     let mut x = Execution::new(request, request.view.unwrap_or(&nothing_read));
     let mut outcomes = bare_outcomes(request.ops);
     let mut user_modified = false;
-    if !any_writes && !before.exists {
+    if !any_writes && !before.exists && !directory {
         x.result = Errno::ENOENT.code();
     } else {
         for (item, outcome) in request.ops.iter().zip(&mut outcomes) {
@@ -176,6 +198,12 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
             x.ops_done += 1;
         }
     }
+    Ok(conclude(x, outcomes, user_modified))
+}
+
+/// What a compound comes to whose ops have run.
+fn conclude(mut x: Execution<'_>, mut outcomes: Vec<OpOutcome>, user_modified: bool) -> Outcome {
+    let request = x.request;
     let changed = x.result >= 0 && !x.changes.is_empty();
     let mut result = x.result;
     if changed {
@@ -184,15 +212,17 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
         if x.state.exists && request.mtime != UTime::default() {
             x.state.info.mtime = request.mtime;
         }
+        snaps::keep_past(&mut x);
     }
-    Ok(Outcome {
+    Outcome {
         result,
         ops: outcomes,
         changes: if changed { x.changes } else { Vec::new() },
-        state: if changed { x.state } else { before.clone() },
+        restored: x.restored.filter(|_| changed),
+        state: if changed { x.state } else { request.state.clone() },
         user_modified,
         effects: if x.result >= 0 { x.effects } else { Vec::new() },
-    })
+    }
 }
 
 /// The request's ops with nothing done: parameters echoed, nothing out.

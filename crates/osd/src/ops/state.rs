@@ -1,9 +1,11 @@
 //! What every op needs to know of its object: existence, size, versions.
 //!
-//! Owns the encoding of the record that travels with the object as an attribute (ours; version 1, or 2 of an object
-//! that is watched). Ceph's
-//! counterpart is `object_info_t` (v16.2 `src/osd/osd_types.h`).
+//! Owns the encoding of the record that travels with the object as an attribute (ours, version 1; an object that
+//! is watched or has seen snapshots has more to say). Ceph's counterparts are `object_info_t` and `SnapSet` (v16.2
+//! `src/osd/osd_types.h`).
 
+use super::clones::Clones;
+use crate::pg::info::Totals;
 use crate::watch::{WatchName, WatchRecord, Watchers};
 use base::EVersion;
 use bytes::Bytes;
@@ -41,11 +43,21 @@ pub struct ObjectInfo {
     pub truncate_size: u64,
     /// Who watches it; none, not an empty map, where nobody does. Clones are not watched.
     pub watchers: Option<Arc<Watchers>>,
+    /// Whether the object is deleted and only its clones are left.
+    pub whiteout: bool,
+    /// Its past; none where it has never seen a snapshot. Clones have none: the head keeps it for all.
+    pub clones: Option<Arc<Clones>>,
 }
+
+/// What an encoded record begins with: whether watchers follow. Added to that, whether the past does.
+const PLAIN: u8 = 1;
+const WATCHED: u8 = 2;
+const WITH_PAST: u8 = 4;
 
 impl Encode for ObjectInfo {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(if self.watchers.is_some() { 2 } else { 1 });
+        let past = if self.clones.is_some() { WITH_PAST } else { 0 };
+        e.u8(past | if self.watchers.is_some() { WATCHED } else { PLAIN });
         e.put(&self.version);
         e.u64(self.user_version);
         e.put(&self.mtime);
@@ -54,6 +66,10 @@ impl Encode for ObjectInfo {
         if let Some(watchers) = &self.watchers {
             e.put(&**watchers);
         }
+        if let Some(clones) = &self.clones {
+            e.bool(self.whiteout);
+            e.put(&**clones);
+        }
     }
 }
 
@@ -61,17 +77,27 @@ impl Decode for ObjectInfo {
     const MIN_BYTES: usize = 41;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let format = d.u8()?;
-        if !(1..=2).contains(&format) {
-            return Err(Malformed::new("object info", "has an unknown version"));
-        }
-        Ok(ObjectInfo {
+        let watched = match format & !WITH_PAST {
+            PLAIN => false,
+            WATCHED => true,
+            _ => return Err(Malformed::new("object info", "has an unknown version")),
+        };
+        let mut info = ObjectInfo {
             version: d.get()?,
             user_version: d.u64()?,
             mtime: d.get()?,
             truncate_seq: d.u32()?,
             truncate_size: d.u64()?,
-            watchers: if format == 2 { Some(Arc::new(d.get()?)) } else { None },
-        })
+            ..ObjectInfo::default()
+        };
+        if watched {
+            info.watchers = Some(Arc::new(d.get()?));
+        }
+        if format & WITH_PAST != 0 {
+            info.whiteout = d.bool()?;
+            info.clones = Some(Arc::new(d.get()?));
+        }
+        Ok(info)
     }
 }
 
@@ -102,7 +128,7 @@ impl ObjectInfo {
         self.watchers.as_ref().is_some_and(|watchers| watchers.contains_key(name))
     }
 
-    /// The encoding, in one allocation of the right size.
+    /// The encoding, in one allocation of the right size for an object without a past.
     pub fn to_attr(&self) -> Bytes {
         let watched = self.watchers.as_ref().map_or(0, |watchers| 4 + watchers.len() * WATCHER_BYTES);
         let mut e = Encoder::with_capacity(Self::MIN_BYTES + watched);
@@ -114,7 +140,7 @@ impl ObjectInfo {
 /// An object as the next op finds it: what the store has, with the writes before it that are still in flight.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectState {
-    /// Whether it exists.
+    /// Whether it exists; a whiteout does not.
     pub exists: bool,
     /// Its size in bytes.
     pub size: u64,
@@ -131,7 +157,22 @@ impl ObjectState {
             return Ok(ObjectState::default());
         }
         let attr = view.attr(&INFO_ATTR).ok_or(Malformed::new("object", "has no record"))?;
-        Ok(ObjectState { exists: true, size: view.size, info: ObjectInfo::from_bytes(attr)? })
+        let info = ObjectInfo::from_bytes(attr)?;
+        Ok(ObjectState { exists: !info.whiteout, size: view.size, info })
+    }
+
+    /// Whether the store has something of it, be it only a whiteout.
+    pub fn is_stored(&self) -> bool {
+        self.exists || self.info.whiteout
+    }
+
+    /// What it and its clones count for.
+    pub fn totals(&self) -> Totals {
+        let (clones, own_bytes) = match &self.info.clones {
+            Some(clones) => (clones.list.len() as u64, clones.own_bytes()),
+            None => (0, 0),
+        };
+        Totals { objects: u64::from(self.is_stored()) + clones, clones, bytes: self.size + own_bytes }
     }
 }
 
@@ -148,7 +189,7 @@ mod tests {
             mtime: UTime { secs: 1, nanos: 2 },
             truncate_seq: 3,
             truncate_size: 4,
-            watchers: None,
+            ..ObjectInfo::default()
         };
         assert_eq!(info.to_attr().len(), ObjectInfo::MIN_BYTES);
         assert_eq!(ObjectInfo::from_bytes(&info.to_attr()), Ok(info.clone()));
@@ -159,5 +200,8 @@ mod tests {
         assert_eq!(ObjectInfo::from_bytes(&watched.to_attr()), Ok(watched.clone()));
         assert!(watched.remove_watcher(&name) && !watched.remove_watcher(&name));
         assert_eq!(watched, info, "an unwatched object's record is as it was");
+        let clones = Some(Arc::new(Clones { seq: base::SnapId(3), list: Vec::new() }));
+        let info = ObjectInfo { whiteout: true, clones, ..info };
+        assert_eq!(ObjectInfo::from_bytes(&info.to_attr()), Ok(info));
     }
 }

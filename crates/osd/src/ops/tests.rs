@@ -70,7 +70,11 @@ impl Bench {
         let view = view.as_deref();
         let circumstances = Circumstances { caller: self.asker, now: Instant(0), last_user_version: 0 };
         let watching = Watching { object: &self.object, live: &self.live, next_notification: 0x5_0000_0000 };
-        let request = Request { ops: &ops, state, view, answers: &[], mtime, circumstances, returns_outputs, watching };
+        let (context, removed) = Default::default();
+        let snaps = snaps::Snaps::of_head(&context, &removed);
+        let answers = &[];
+        let request =
+            Request { ops: &ops, state, view, answers, mtime, circumstances, returns_outputs, watching, snaps };
         let mut outcome = execute(&request).expect("these ops ask nothing");
         if outcome.is_change() {
             self.version += 1;

@@ -6,6 +6,8 @@
 
 use super::log::{LogEntry, log_key};
 use super::order::ObjectQueue;
+use super::snaps::{AroundWrite, PgSnaps};
+use super::trimming::TrimOf;
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::limits::{LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX};
@@ -44,6 +46,8 @@ pub struct ClientRequest {
     pub answers: Vec<ObjectView>,
     /// Who asks, and what was the case when it started.
     pub circumstances: Circumstances,
+    /// The clone that it trims; a request of the PG itself, which nobody waits for.
+    pub trims: Option<TrimOf>,
     /// What it was counted as on arrival.
     pub bytes: usize,
     /// The interval in which it was started; a late answer of the store to an older one starts it again.
@@ -52,7 +56,13 @@ pub struct ClientRequest {
 
 impl ClientRequest {
     /// The request as `execute` takes it.
-    fn ready<'a>(&'a self, state: ObjectState, returns_outputs: bool, watching: Watching<'a>) -> Request<'a> {
+    fn ready<'a>(
+        &'a self,
+        state: ObjectState,
+        returns_outputs: bool,
+        watching: Watching<'a>,
+        snaps: &'a PgSnaps,
+    ) -> Request<'a> {
         Request {
             ops: &self.message.ops,
             state,
@@ -62,6 +72,7 @@ impl ClientRequest {
             circumstances: self.circumstances,
             returns_outputs,
             watching,
+            snaps: snaps.of_request(self),
         }
     }
 
@@ -200,8 +211,8 @@ impl Pg {
 
     /// The interval in which a request began is over. A primary still owes an answer; others leave that to the next.
     fn restart_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
-        match crate::ops::plan(&request.message.ops) {
-            Ok(plan) if self.is_primary() => {
+        match crate::ops::plan_at(request.message.snap, &request.message.ops) {
+            Ok(plan) if self.is_primary() && request.trims.is_none() => {
                 request.begin_again(plan);
                 self.handle_request(core, request);
             }
@@ -237,7 +248,7 @@ impl Pg {
             return self.refuse_read(core, request, Errno::ESHUTDOWN);
         }
         let watching = self.watching(core, &request.object);
-        let executed = execute(&request.ready(state.clone(), true, watching));
+        let executed = execute(&request.ready(state.clone(), true, watching, &self.snaps));
         let mut outcome = match executed {
             Ok(outcome) => outcome,
             Err(ask) => return self.answer_ask(core, request, *ask),
@@ -246,10 +257,11 @@ impl Pg {
         self.carry_out(core, &request, state.info.user_version, core::mem::take(&mut outcome.effects));
         self.counters.reads += 1;
         self.counters.read_bytes += outcome.ops.iter().map(|o| o.item.payload.len() as u64).sum::<u64>();
-        if !state.exists {
-            reply::error(core, &request, Errno::ENOENT, self.info.last_update, self.info.last_user_version);
+        if !outcome.state.exists && outcome.result < 0 {
+            let errno = Errno(-outcome.result);
+            reply::error(core, &request, errno, self.info.last_update, self.info.last_user_version);
         } else {
-            reply::read(core, &request, outcome.result, outcome.ops, state.info.user_version);
+            reply::read(core, &request, outcome.result, outcome.ops, outcome.state.info.user_version);
         }
         core.sessions.release(request.bytes);
     }
@@ -264,10 +276,13 @@ impl Pg {
             reply::error(core, &request, Errno::ESHUTDOWN, EVersion::default(), 0);
             return core.sessions.release(request.bytes);
         }
+        if let Some(of) = request.trims {
+            return self.run_trim(core, request, of, before);
+        }
         let Some(request) = self.answer_from_log(core, request) else { return };
         let returns_outputs = request.message.flags.has(RequestFlags::RETURNVEC);
         let watching = self.watching(core, &request.object);
-        let executed = execute(&request.ready(before.clone(), returns_outputs, watching));
+        let executed = execute(&request.ready(before.clone(), returns_outputs, watching, &self.snaps));
         let mut outcome = match executed {
             Ok(outcome) => outcome,
             Err(ask) => {
@@ -306,7 +321,13 @@ impl Pg {
     }
 
     /// Gives a write its version and sends it on its way.
-    fn submit(&mut self, core: &mut Core, mut request: Box<ClientRequest>, before: ObjectState, mut outcome: Outcome) {
+    pub(super) fn submit(
+        &mut self,
+        core: &mut Core,
+        mut request: Box<ClientRequest>,
+        before: ObjectState,
+        mut outcome: Outcome,
+    ) {
         request.forget_answers();
         let version = EVersion::new(core.epoch(), self.info.last_update.version + 1);
         let user_version = if outcome.user_modified {
@@ -316,10 +337,18 @@ impl Pg {
         };
         outcome.seal(version, user_version);
         self.count_write(&before, &outcome);
+        let mut transaction = Transaction::new(self.collection());
+        transaction.ops.reserve_exact(outcome.changes.len() + 2);
+        transaction.objects.push(request.object.clone());
+        let mut around =
+            AroundWrite::begin(&mut transaction, &request.object, &before, &outcome.state, outcome.restored);
+        transaction.ops.extend(outcome.changes.drain(..).map(|op| (0, op)));
+        around.end(&mut transaction, &request.object);
         let entry = LogEntry {
             version,
             prior: before.info.version,
             object: request.object.clone(),
+            clones: around.touched,
             deletes: !outcome.state.exists,
             reqid: request.reqid,
             user_version,
@@ -330,10 +359,6 @@ impl Pg {
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
         queue.state = Some(outcome.state.clone());
         queue.writers += 1;
-        let mut transaction = Transaction::new(self.collection());
-        transaction.ops.reserve_exact(outcome.changes.len() + 2);
-        transaction.objects.push(request.object.clone());
-        transaction.ops.extend(outcome.changes.drain(..).map(|op| (0, op)));
         let entry_bytes = entry.to_bytes();
         let Role::Active(replication) = &mut self.role else { unreachable!("only an active PG executes") };
         let trim_to = self.log.trim_point(LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, replication.all_committed());
@@ -354,10 +379,7 @@ impl Pg {
     }
 
     fn count_write(&mut self, before: &ObjectState, outcome: &Outcome) {
-        let after = &outcome.state;
-        let totals = &mut self.info.totals;
-        totals.objects = totals.objects + u64::from(after.exists) - u64::from(before.exists);
-        totals.bytes = totals.bytes + after.size - before.size;
+        self.info.totals.change(before.totals(), outcome.state.totals());
         self.counters.writes += 1;
         let payload = |op: &Op| if let Op::Write(_, data) = op { data.len() as u64 } else { 0 };
         self.counters.written_bytes += outcome.changes.iter().map(payload).sum::<u64>();
@@ -401,7 +423,11 @@ impl Pg {
             reply::done(core, again, write.result, outcomes, write.version, write.user_version);
             core.sessions.release(again.bytes);
         }
-        reply::done(core, &write.request, write.result, write.outcomes, write.version, write.user_version);
+        if write.request.trims.is_some() {
+            self.clone_trimmed(core, write.request.interval);
+        } else {
+            reply::done(core, &write.request, write.result, write.outcomes, write.version, write.user_version);
+        }
         // Who sent it again has another session by now.
         let asked_last = write.again.last().unwrap_or(&write.request);
         self.carry_out(core, asked_last, write.user_version, write.effects);
@@ -427,10 +453,11 @@ impl Pg {
         queued.sort_by_key(|request| (request.conn, request.tid));
         all.extend(queued);
         all.extend(self.waiting.drain(..));
-        let gone = |request: &ClientRequest, core: &Core| core.sessions.get(request.conn).is_none();
+        let gone =
+            |request: &ClientRequest, core: &Core| request.trims.is_some() || core.sessions.get(request.conn).is_none();
         for mut request in all {
             // What it wants from the store was taken when it started.
-            match crate::ops::plan(&request.message.ops) {
+            match crate::ops::plan_at(request.message.snap, &request.message.ops) {
                 Ok(plan) if !gone(&request, core) => {
                     request.begin_again(plan);
                     self.waiting.push_back(request);

@@ -1,6 +1,6 @@
 //! What a PG's holder knows about it, and keeps: the record by which peering decides.
 //!
-//! Owns the record's encoding (ours, version 1). Its counterparts in Ceph are `pg_info_t` and `pg_history_t`.
+//! Owns the record's encoding (ours, version 2). Its counterparts in Ceph are `pg_info_t` and `pg_history_t`.
 
 use base::{EVersion, Epoch};
 use bytes::Bytes;
@@ -18,23 +18,36 @@ pub fn info_object() -> ObjectId {
 /// What a PG holds, in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Objects.
+    /// Objects, with whiteouts and clones.
     pub objects: u64,
-    /// Bytes of their data.
+    /// Of these, clones.
+    pub clones: u64,
+    /// Bytes of their data; what a clone shares with the life after it counts once.
     pub bytes: u64,
+}
+
+impl Totals {
+    /// Counts something as `after` that was counted as `before`.
+    pub fn change(&mut self, before: Totals, after: Totals) {
+        let change = |total: &mut u64, before, after| *total = total.wrapping_sub(before).wrapping_add(after);
+        change(&mut self.objects, before.objects, after.objects);
+        change(&mut self.clones, before.clones, after.clones);
+        change(&mut self.bytes, before.bytes, after.bytes);
+    }
 }
 
 impl Encode for Totals {
     fn encode(&self, e: &mut Encoder) {
         e.u64(self.objects);
+        e.u64(self.clones);
         e.u64(self.bytes);
     }
 }
 
 impl Decode for Totals {
-    const MIN_BYTES: usize = 16;
+    const MIN_BYTES: usize = 24;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        Ok(Totals { objects: d.u64()?, bytes: d.u64()? })
+        Ok(Totals { objects: d.u64()?, clones: d.u64()?, bytes: d.u64()? })
     }
 }
 
@@ -62,7 +75,7 @@ pub struct PgInfo {
 
 impl Encode for PgInfo {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(1);
+        e.u8(2);
         e.put(&self.last_update);
         e.put(&self.log_tail);
         e.u64(self.last_user_version);
@@ -74,9 +87,9 @@ impl Encode for PgInfo {
 }
 
 impl Decode for PgInfo {
-    const MIN_BYTES: usize = 58;
+    const MIN_BYTES: usize = 66;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        if d.u8()? != 1 {
+        if d.u8()? != 2 {
             return Err(Malformed::new("pg info", "has an unknown version"));
         }
         Ok(PgInfo {

@@ -8,12 +8,14 @@ use super::{Pg, PgRead};
 use crate::core::Core;
 use crate::limits::LIST_NAMES_MAX;
 use crate::ops::bare_outcomes;
+use crate::ops::clones::Life;
+use crate::ops::state::{INFO_ATTR, ObjectInfo};
 use crate::reply;
 use base::{EVersion, Errno, PgId, SnapId};
 use store::{ListWant, ObjectId, ReadRequest, ReadWhat};
-use wire::Encode;
 use wire::osd::payload::{ListEntry, ListReply, list_cursor};
 use wire::osd::{HObject, OpCode, OpParams};
+use wire::{Decode, Encode};
 
 /// Names all namespaces (`CEPH_ALL_NSPACES`).
 const ALL_NAMESPACES: &[u8] = b"\x01";
@@ -63,7 +65,8 @@ impl Pg {
     }
 
     fn list(&mut self, core: &mut Core, listing: Box<Listing>, from: Option<ObjectId>) {
-        let what = ReadWhat::List(ListWant { from, max: listing.max - listing.entries.len(), attr: None });
+        let attr = Some(INFO_ATTR);
+        let what = ReadWhat::List(ListWant { from, max: listing.max - listing.entries.len(), attr });
         core.read(self.id, PgRead::Listing(listing), ReadRequest { collection: self.collection(), what });
     }
 
@@ -82,7 +85,9 @@ impl Pg {
         let all = namespace.as_ref() == ALL_NAMESPACES;
         for entry in found {
             let id = entry.id;
-            if id.is_clients() && id.snap() == SnapId::HEAD && (all || id.namespace() == namespace.as_ref()) {
+            let head = id.is_clients() && id.snap() == SnapId::HEAD;
+            let asked = all || id.namespace() == namespace.as_ref();
+            if head && asked && was_there(listing.request.message.snap, entry.attr.as_ref()) {
                 let copy = |bytes: &[u8]| bytes::Bytes::copy_from_slice(bytes);
                 listing.entries.push(ListEntry {
                     nspace: copy(id.namespace()),
@@ -120,6 +125,18 @@ impl Pg {
 
     fn pg_num(&self, core: &Core) -> u32 {
         core.map.pool(self.id.pool).map_or(1, |pool| pool.pg_num)
+    }
+}
+
+/// Whether an object with this record was there at a snapshot.
+fn was_there(snap: SnapId, record: Option<&bytes::Bytes>) -> bool {
+    let Some(Ok(info)) = record.map(ObjectInfo::from_bytes) else { return true };
+    match &info.clones {
+        Some(clones) if snap < SnapId::HEAD => match clones.life_at(snap) {
+            Some(Life::Head) => !info.whiteout,
+            life => life.is_some(),
+        },
+        _ => !info.whiteout,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A PG's log: its newest writes, in order, and by request.
 //!
-//! Owns the entries, their encoding (ours, version 1), the index by which a resent request is recognised, and the
+//! Owns the entries, their encoding (ours, version 2), the index by which a resent request is recognised, and the
 //! comparison of two logs that says which objects differ. Its counterpart in Ceph is `pg_log_t` (v16.2
 //! `src/osd/PGLog.h`), without rollback and missing sets: what diverges is copied whole.
 //!
@@ -8,8 +8,8 @@
 //! entries held.
 
 use super::info::Totals;
-use base::EVersion;
 use base::hash::FixedHashMap;
+use base::{EVersion, SnapId};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 use store::{ObjectId, Op, Transaction};
@@ -25,6 +25,8 @@ pub struct LogEntry {
     pub prior: EVersion,
     /// The object.
     pub object: ObjectId,
+    /// Its clones that the write made, changed or removed.
+    pub clones: Vec<SnapId>,
     /// Whether the write left no object.
     pub deletes: bool,
     /// Whose it is.
@@ -41,10 +43,11 @@ pub struct LogEntry {
 
 impl Encode for LogEntry {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(1);
+        e.u8(2);
         e.put(&self.version);
         e.put(&self.prior);
         e.put(&self.object);
+        e.put(&self.clones);
         e.bool(self.deletes);
         e.put(&self.reqid);
         e.u64(self.user_version);
@@ -55,15 +58,16 @@ impl Encode for LogEntry {
 }
 
 impl Decode for LogEntry {
-    const MIN_BYTES: usize = 105;
+    const MIN_BYTES: usize = 117;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        if d.u8()? != 1 {
+        if d.u8()? != 2 {
             return Err(Malformed::new("log entry", "has an unknown version"));
         }
         Ok(LogEntry {
             version: d.get()?,
             prior: d.get()?,
             object: d.get()?,
+            clones: d.get()?,
             deletes: d.bool()?,
             reqid: d.get()?,
             user_version: d.u64()?,
@@ -71,6 +75,13 @@ impl Decode for LogEntry {
             outputs: d.get()?,
             totals: d.get()?,
         })
+    }
+}
+
+impl LogEntry {
+    /// Everything that the write touched: the object, and clones of it.
+    pub fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        core::iter::once(self.object.clone()).chain(self.clones.iter().map(|clone| self.object.with_snap(*clone)))
     }
 }
 
@@ -195,8 +206,7 @@ impl PgLog {
     /// only one of the two has. None where the logs do not touch, so that everything has to be compared.
     pub fn differing(&self, theirs: &PgLog) -> Option<BTreeSet<ObjectId>> {
         let common = self.common_point(theirs)?;
-        let ours = self.after(common).map(|entry| entry.object.clone());
-        Some(ours.chain(theirs.after(common).map(|entry| entry.object.clone())).collect())
+        Some(self.after(common).chain(theirs.after(common)).flat_map(LogEntry::objects).collect())
     }
 
     /// The newest version that both have passed through.
@@ -210,7 +220,7 @@ impl PgLog {
 mod tests {
     use super::*;
     use base::Epoch;
-    use store::{CollectionId, SnapId};
+    use store::CollectionId;
     use wire::types::EntityName;
 
     fn entry(epoch: u32, version: u64, object: &str) -> LogEntry {
@@ -218,12 +228,13 @@ mod tests {
             version: EVersion::new(Epoch(epoch), version),
             prior: EVersion::default(),
             object: ObjectId::new(1, b"", b"", object.as_bytes(), SnapId::HEAD),
+            clones: Vec::new(),
             deletes: false,
             reqid: OsdReqId { name: EntityName::client(base::GlobalId(4)), tid: version, inc: epoch as i32 },
             user_version: version,
             result: 0,
             outputs: vec![(0, Bytes::from_static(b"out"))],
-            totals: Totals { objects: version, bytes: 0 },
+            totals: Totals { objects: version, clones: 0, bytes: 0 },
         }
     }
 

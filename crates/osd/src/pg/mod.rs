@@ -16,7 +16,9 @@ pub mod log;
 pub mod order;
 pub mod peering;
 pub mod replica;
+pub mod snaps;
 pub mod sync;
+pub mod trimming;
 pub mod watching;
 
 use crate::core::{CommitFor, Core, Level};
@@ -47,6 +49,8 @@ pub enum PgRead {
     Piece(ConnId, Box<wire::messages::PgPull>),
     /// A part of the listing for another OSD.
     Scan(ConnId, Box<wire::messages::PgScan>),
+    /// The clones that stand for a snapshot, to trim them.
+    SnapIndex(Epoch),
     /// This holder's own listing, before everything is compared.
     OwnObjects(Epoch, u32),
 }
@@ -62,6 +66,8 @@ pub enum PgCommit {
     Peering(Epoch),
     /// The replica has become equal to its primary, who waits for the word on this session.
     Synced(ConnId, Epoch),
+    /// A clone that is not there has left the index.
+    Trimmed(Epoch),
     /// Nobody waits.
     Nothing,
 }
@@ -108,6 +114,8 @@ pub struct Pg {
     pub watches: LiveWatches,
     /// When this PG's alarm goes off, if it is set.
     pub alarm: Option<base::Instant>,
+    /// What it knows of its pool's snapshots.
+    pub snaps: snaps::PgSnaps,
     /// Counters since this OSD started.
     pub counters: Counters,
     /// The log object's name, which every write needs.
@@ -150,6 +158,7 @@ impl Pg {
             in_flight: VecDeque::new(),
             watches: LiveWatches::default(),
             alarm: None,
+            snaps: snaps::PgSnaps::default(),
             counters: Counters::default(),
             log_id: log_object(),
             last_active: base::Instant::ZERO,
@@ -229,6 +238,8 @@ impl Pg {
         self.sync = None;
         self.role = Role::Waiting;
         self.forget_watches(core);
+        self.snaps.begin_interval();
+        self.follow_snaps(&core.map);
         self.requeue_requests(core);
         self.last_change = core.now;
         core.stats_changed = true;
@@ -241,6 +252,8 @@ impl Pg {
 
     /// The map has changed within the interval.
     pub fn follow_map(&mut self, core: &mut Core) {
+        self.follow_snaps(&core.map);
+        self.ask_for_trim(core);
         if matches!(self.role, Role::Peering(_)) {
             self.peering_map_changed(core);
         }
@@ -273,6 +286,7 @@ impl Pg {
             (PgRead::Scan(conn, scan), ReadResult::List { entries, next }) => {
                 self.scan_read(core, conn, &scan, entries, next);
             }
+            (PgRead::SnapIndex(interval), ReadResult::Object(view)) => self.snap_index_read(core, interval, *view),
             (PgRead::OwnObjects(peering, round), ReadResult::List { entries, next }) => {
                 self.own_objects_read(core, (peering, round), entries, next);
             }
@@ -287,6 +301,7 @@ impl Pg {
             PgCommit::ReplicaWrite(conn, peering, version) => self.confirm(core, conn, peering, version),
             PgCommit::Peering(peering) => self.peering_committed(core, peering),
             PgCommit::Synced(conn, peering) => self.say_synced(core, conn, peering),
+            PgCommit::Trimmed(interval) => self.clone_trimmed(core, interval),
             PgCommit::Nothing => {}
         }
     }

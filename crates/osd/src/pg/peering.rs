@@ -245,6 +245,7 @@ impl Pg {
         core.stats_changed = true;
         crate::requests::resume_requests(core, self.id);
         self.start_waiting(core);
+        self.ask_for_trim(core);
     }
 
     /// Everybody who should has the PG: others may remove theirs.

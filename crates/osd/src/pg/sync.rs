@@ -11,6 +11,7 @@
 
 use super::info::PgInfo;
 use super::log::PgLog;
+use super::snaps::{entries_of_record, index_object};
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::limits::{PULLS_IN_FLIGHT_MAX, PUSH_BYTES_MAX, PUSH_OMAP_ENTRIES_MAX, SCAN_NAMES_MAX};
@@ -20,7 +21,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use store::{
     AttrsWant, Extent, ListEntry, ListWant, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat,
-    STAGED, Transaction,
+    Transaction,
 };
 use wire::messages::{PgPull, PgPush, PgScan, PgScanReply};
 use wire::net::{ConnId, Envelope};
@@ -47,6 +48,8 @@ pub struct Sync {
     fetching: BTreeMap<ObjectId, Bytes>,
     /// Aside: what was copied, and what the source does not have.
     staged: Vec<ObjectId>,
+    /// The entries of the index of snapshots that come with what is copied.
+    index: Vec<(Bytes, Bytes)>,
     absent: Vec<ObjectId>,
 }
 
@@ -75,6 +78,7 @@ impl Pg {
             to_fetch: differing.unwrap_or_default().into_iter().collect(),
             fetching: BTreeMap::new(),
             staged: Vec::new(),
+            index: Vec::new(),
             absent: Vec::new(),
         });
         if !sync.to_fetch.is_empty() || sync.whole {
@@ -164,6 +168,7 @@ impl Pg {
         }
         for (id, record) in &reply.objects {
             let Ok(id) = ObjectId::from_bytes(id) else { continue };
+            sync.index.extend(entries_of_record(&id, record));
             if sync.own.remove(&id).as_ref() != Some(record) {
                 sync.to_fetch.push_back(id);
             }
@@ -205,6 +210,7 @@ impl Pg {
         } else {
             sync.own.clear();
             sync.to_fetch.clear();
+            sync.index.clear();
             self.list_own(core, listing, None);
         }
     }
@@ -268,12 +274,13 @@ impl Pg {
         let end = push.offset + push.bytes.len() as u64;
         let last = end >= push.size && !push.omap_more;
         let record = last.then(|| record.clone());
-        let target = if sync.whole { object.clone() } else { object.with_snap(STAGED) };
+        let target = if sync.whole { object.clone() } else { object.staged() };
         let next = pull(id, epoch, sync.peering, &object, end, push.omap.last().map_or(Bytes::new(), |e| e.0.clone()));
         let source = sync.source;
         if last {
             sync.fetching.remove(&object);
-            if !sync.whole {
+            if let Some(record) = record.as_ref().filter(|_| !sync.whole) {
+                sync.index.extend(entries_of_record(&object, record));
                 sync.staged.push(object);
             }
         }
@@ -296,10 +303,16 @@ impl Pg {
             sync.log.store(&mut t);
         }
         for object in &sync.staged {
-            t.rename(&object.with_snap(STAGED), object);
+            t.rename(&object.staged(), object);
         }
         for object in &sync.absent {
             t.push(object, Op::Remove);
+        }
+        if sync.whole {
+            t.push(&index_object(), Op::OmapClear);
+        }
+        if !sync.index.is_empty() {
+            t.push(&index_object(), Op::OmapSet(sync.index));
         }
         // The authority's record as it is: a primary is made ready only when it spreads.
         self.info = PgInfo { incomplete: false, ..sync.info };

@@ -22,7 +22,7 @@ use wire::osd::{ObjectLocator, OpCode, OpParams, OsdOpItem, OsdReqId, SpgId};
 use wire::types::{EntityAddr, EntityName};
 
 /// The session of requests that this OSD asks of itself: none has this number.
-const OWN_CONN: ConnId = ConnId(0);
+pub(super) const OWN_CONN: ConnId = ConnId(0);
 
 impl Osd {
     /// Lets the PGs whose alarm has gone off look at their watches.
@@ -157,6 +157,7 @@ impl Pg {
             plan,
             view: None,
             answers: Vec::new(),
+            trims: None,
             bytes: 0,
             interval: Epoch(0),
         })

@@ -495,6 +495,15 @@ impl Cluster {
     /// The same as another client.
     pub(crate) fn call_as(&mut self, client: u64, name: &str, ops: Vec<OsdOpItem>) -> OsdOpReply {
         let op = self.request(name, ops);
+        self.call_op_as(client, op)
+    }
+
+    /// Sends a request as it is and waits for its answer.
+    pub(crate) fn call_op(&mut self, op: OsdOp) -> OsdOpReply {
+        self.call_op_as(1, op)
+    }
+
+    fn call_op_as(&mut self, client: u64, op: OsdOp) -> OsdOpReply {
         let tid = self.send(client, op);
         for _ in 0..100 {
             while self.step() {

@@ -1,6 +1,7 @@
 //! One object, a store, and somebody who calls methods on it.
 
 use crate::ops::execution::{Caller, Circumstances, Request, Watching};
+use crate::ops::snaps::Snaps;
 use crate::ops::state::{INFO_ATTR, ObjectState};
 use crate::ops::{OpClass, Outcome, execute, plan};
 use crate::watch::LiveWatches;
@@ -64,6 +65,7 @@ impl Bench {
         };
         let live = LiveWatches::default();
         let watching = Watching { object: &self.object, live: &live, next_notification: 0 };
+        let (context, removed) = Default::default();
         let mut answers = Vec::new();
         let mut outcome = loop {
             let request = Request {
@@ -75,6 +77,7 @@ impl Bench {
                 circumstances,
                 returns_outputs: true,
                 watching,
+                snaps: Snaps::of_head(&context, &removed),
             };
             match execute(&request) {
                 Ok(outcome) => break outcome,

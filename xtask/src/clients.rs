@@ -1,7 +1,7 @@
 //! The stock Ceph clients: what the tests need of them, getting it from Debian, and running the tests.
 //!
-//! Owns the list of packages. Refuses to install anything except as root with apt-get at hand; then it says what is
-//! wanted instead.
+//! Owns the reading of tests/clients/packages.txt, the list of packages that .ci/run reads too. Refuses to install
+//! anything except as root with apt-get at hand; then it says what is wanted instead.
 
 use crate::run::{cargo, output, run, succeeds};
 use anyhow::{Result, bail};
@@ -9,24 +9,26 @@ use anyhow::{Result, bail};
 /// What has to be there, by the package that brings it.
 struct Wanted {
     package: &'static str,
-    /// A command that succeeds when it is there.
-    probe: (&'static str, &'static [&'static str]),
+    /// A shell command that succeeds when it is there.
+    probe: &'static str,
 }
 
-const WANTED: [Wanted; 5] = [
-    Wanted { package: "ceph-common", probe: ("rados", &["--version"]) },
-    Wanted { package: "ceph-base", probe: ("crushtool", &["--help"]) },
-    Wanted { package: "python3-rados", probe: (PYTHON, &["-c", "import rados"]) },
-    Wanted { package: "fio", probe: ("fio", &["--enghelp=rados"]) },
-    Wanted { package: "python3", probe: (PYTHON, &["--version"]) },
-];
+const PACKAGES: &str = include_str!("../../tests/clients/packages.txt");
 
 /// Debian's own Python: another one earlier on the path would not find Debian's bindings.
 const PYTHON: &str = "/usr/bin/python3";
 
+fn wanted() -> impl Iterator<Item = Wanted> {
+    let lines = PACKAGES.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once(' ')).map(|(package, probe)| Wanted { package, probe: probe.trim() })
+}
+
+fn is_there(wanted: &Wanted) -> bool {
+    succeeds("sh", &["-c", wanted.probe])
+}
+
 fn missing() -> Vec<&'static str> {
-    let there = |wanted: &&Wanted| !succeeds(wanted.probe.0, wanted.probe.1);
-    WANTED.iter().filter(there).map(|wanted| wanted.package).collect()
+    wanted().filter(|wanted| !is_there(wanted)).map(|wanted| wanted.package).collect()
 }
 
 /// Installs the packages that are missing, or fails with their names.
@@ -53,9 +55,19 @@ pub(crate) fn ensure_installed() -> Result<()> {
 
 /// Runs every test of `tests/clients` against the binary as users build it.
 pub(crate) fn test() -> Result<()> {
+    run(PYTHON, &["tests/clients/run.py", "--loligo", &release_binary()?])
+}
+
+/// Runs the random operations of several clients, by default for two minutes in each msgr mode.
+pub(crate) fn stress(args: &[&str]) -> Result<()> {
+    let binary = release_binary()?;
+    run(PYTHON, &[&["tests/clients/stress_rados.py", "--loligo", &binary], args].concat())
+}
+
+fn release_binary() -> Result<String> {
     cargo(&["build", "--release", "--quiet", "--package", "loligo"])?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    run(PYTHON, &["tests/clients/run.py", "--loligo", &format!("{target}/release/loligo")])
+    Ok(format!("{target}/release/loligo"))
 }
 
 #[cfg(test)]
@@ -65,14 +77,14 @@ mod tests {
     /// A probe that fails for a program that is there would install it again on every run.
     #[test]
     fn programs_that_are_there_are_found() {
-        for wanted in WANTED {
-            let (program, args) = wanted.probe;
-            let is_there = succeeds("sh", &["-c", &format!("command -v {program}")]);
-            // A module of Python's is not told by the program's presence.
-            if is_there && program != PYTHON {
-                assert!(succeeds(program, args), "{program} is there and `{program} {}` fails", args.join(" "));
+        assert!(wanted().count() > 5, "the list of packages is read");
+        for wanted in wanted() {
+            let program = wanted.probe.split(' ').next().unwrap_or_default();
+            // Neither a module of Python's nor a header is told by a program's presence.
+            if program != PYTHON && program != "test" && succeeds("sh", &["-c", &format!("command -v {program}")]) {
+                assert!(is_there(&wanted), "{program} is there and `{}` fails", wanted.probe);
             }
         }
-        assert!(!succeeds("a-program-that-nobody-has", &[]));
+        assert!(!is_there(&Wanted { package: "nothing", probe: "a-program-that-nobody-has" }));
     }
 }

@@ -20,7 +20,9 @@ usage: cargo xtask VERB
   fix              rewrites: format, clippy's own suggestions
   tidy             the house rules that a machine can hold
   test [WHICH...]  everything, or some of: unit (cargo test of the workspace), clients (the stock Ceph clients against
-                   a live cluster; installs them from Debian where it may)";
+                   a live cluster; installs them from Debian where it may)
+  stress [ARGS...] random operations of several clients, verified, minutes long: ARGS are those of
+                   tests/clients/stress_rados.py, such as --seconds 600 --seed 1";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +44,7 @@ fn verb(words: &[&str]) -> Result<()> {
         ["tidy"] => tidy_tree(),
         ["test"] => test(&["unit", "clients"]),
         ["test", ref which @ ..] => test(which),
+        ["stress", ref args @ ..] => clients::ensure_installed().and_then(|()| clients::stress(args)),
         _ => bail!("{USAGE}"),
     }
 }

@@ -70,6 +70,12 @@ impl ClusterConfig {
         AddrVec::one(EntityAddr::msgr2(self.mon_addr, 0))
     }
 
+    /// Where a daemon answers `ceph daemon`.
+    fn admin_socket(&self, entity: &str) -> Option<PathBuf> {
+        let path = self.conf.get(entity, "admin_socket").filter(|path| !path.is_empty())?;
+        Some(PathBuf::from(admin::settings::expand(path, entity)))
+    }
+
     /// The connection modes of an option such as `ms_service_mode`, favourite first.
     fn modes(&self, entity: &str, option: &str, default: &str) -> anyhow::Result<Vec<ConMode>> {
         let text = self.conf.get(entity, option).unwrap_or(default);
@@ -122,6 +128,7 @@ fn mon_setup(dir: &ClusterDir, cluster: &ClusterConfig, hub: Option<Hub>) -> any
         osds: cluster.osds.iter().map(|&id| OsdId(id)).collect(),
         store: dir.data(&name).join("store.redb"),
         hub,
+        admin_socket: cluster.admin_socket(&name),
     })
 }
 
@@ -145,7 +152,9 @@ fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub
         key,
         hostname: hostname(),
         data: dir.data(&name),
+        options: cluster.conf.values_for(&name),
         hub,
+        admin_socket: cluster.admin_socket(&name),
     })
 }
 

@@ -119,5 +119,10 @@ fn conf(dir: &ClusterDir, new: &NewCluster, fsid: Uuid) -> Conf {
     for (key, value) in &new.options {
         global(key, value);
     }
+    // Not in `global`: clients would each make a socket of their own there.
+    let socket = dir.run().join("$name.asok");
+    for kind in ["mon", "osd"] {
+        conf.set(kind, "admin_socket", &socket.display().to_string());
+    }
     conf
 }

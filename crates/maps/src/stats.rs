@@ -8,6 +8,7 @@ pub mod osd;
 pub mod pg;
 pub mod pg_state;
 pub mod pool;
+pub mod show;
 
 pub use object::{ObjectStatCollection, ObjectStatSum};
 pub use osd::{HeartbeatTimes, OsdStat, PerfStat, PingTimes, StoreStatfs};

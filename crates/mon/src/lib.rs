@@ -9,6 +9,7 @@
 //! Read next: `mon`.
 #![forbid(unsafe_code)]
 
+mod administration;
 pub mod commands;
 mod crush_view;
 mod dispatch;
@@ -17,8 +18,6 @@ mod genesis;
 mod health_checks;
 pub mod limits;
 pub mod mon;
-pub mod options;
-mod options_table;
 mod osd_boot;
 mod osd_watch;
 pub mod outbox;
@@ -31,6 +30,7 @@ pub mod store;
 mod subscriptions;
 pub mod version;
 
+pub(crate) use admin::{object, options};
 pub use mon::{Command, InitialOsd, LogLevel, Mon, MonConfig, NewCluster};
 pub use outbox::PersistId;
 pub use store::{BadStore, BatchWrites};

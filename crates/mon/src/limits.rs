@@ -2,9 +2,6 @@
 
 use base::Duration;
 
-/// The longest command: the largest real ones (`osd reweightn` over thousands of OSDs) stay far below.
-pub const COMMAND_JSON_BYTES_MAX: usize = 1 << 20;
-
 /// OSD map epochs kept (`mon_min_osdmap_epochs`, v16.2 default 500): what a returning OSD can catch up with step by
 /// step; beyond it starts from a full map.
 pub const OSD_MAP_EPOCHS_KEPT: u32 = 500;

@@ -8,6 +8,7 @@
 //!
 //! Read next: `dispatch` for messages, `commands` for the CLI, `subscriptions` for what goes out unasked.
 
+use crate::administration::Counters;
 use crate::commands::CommandTable;
 use crate::limits::{GATHER, OUTBOX_MAX, TICK};
 use crate::outbox::{Outbox, PersistId};
@@ -23,6 +24,7 @@ use crate::services::purged_snaps::PurgedSnaps;
 use crate::services::stats::StatsService;
 use crate::sessions::Sessions;
 use crate::store::{BadStore, Batch, BatchWrites, Image, StoreKey};
+use admin::Administered;
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
 use bytes::Bytes;
@@ -121,6 +123,9 @@ pub struct Mon {
     pub(crate) monmap: MonMapService,
     pub(crate) table: CommandTable,
     pub(crate) tell_table: CommandTable,
+    /// Options set until the monitor stops.
+    pub(crate) overrides: BTreeMap<String, String>,
+    pub(crate) counters: Counters,
     /// Boots that wait until the map says that the OSD's previous life is over.
     pub(crate) deferred_boots: Vec<(ConnId, OsdBoot)>,
     /// A command waits: do not gather.
@@ -175,8 +180,10 @@ impl Mon {
             reports: OsdReports::new(now, osds.map()),
             stats: StatsService::default(),
             sessions: Sessions::default(),
-            table: CommandTable::new(),
-            tell_table: CommandTable::for_tell(),
+            table: crate::commands::table(),
+            tell_table: crate::commands::tell_table(),
+            overrides: BTreeMap::new(),
+            counters: Counters::default(),
             deferred_boots: Vec::new(),
             urgent: true,
             outbox: Outbox::default(),
@@ -191,6 +198,7 @@ impl Mon {
             config,
         };
         mon.apply_options();
+        (mon.counters.mon.num_elections.0, mon.counters.mon.election_win.0) = (1, 1);
         mon.auth.mon.rotate(now);
         let text = format!("mon.{} is new leader, mons {} in quorum (ranks 0)", mon.config.name, mon.config.name);
         mon.cluster_log(now, ClusterLevel::INFO, "cluster", text);
@@ -202,7 +210,9 @@ impl Mon {
     pub fn handle_net(&mut self, now: Instant, event: NetEvent) {
         match event {
             NetEvent::Opened { conn, peer } => {
+                self.counters.mon.session_add.inc();
                 if !self.sessions.open(conn, peer) {
+                    self.counters.mon.session_trim.inc();
                     self.outbox.push_now(Command::Net(NetCommand::Close { conn }));
                 }
             }
@@ -215,6 +225,7 @@ impl Mon {
                 }
             }
             NetEvent::Reset { conn } | NetEvent::Closed { conn, .. } => {
+                self.counters.mon.session_rm.inc();
                 self.sessions.close(conn);
                 self.deferred_boots.retain(|(c, _)| *c != conn);
             }
@@ -225,6 +236,9 @@ impl Mon {
     /// Takes the news that a batch is on disk.
     pub fn handle_persisted(&mut self, now: Instant, id: PersistId) {
         if self.outbox.persisted(id) {
+            let began = self.counters.began;
+            self.counters.paxos.commit.inc();
+            self.counters.paxos.commit_latency.add(now.since(began));
             self.settle(now);
         }
     }
@@ -333,6 +347,11 @@ impl Mon {
         if batch.is_empty() {
             return;
         }
+        let (keys, bytes) = batch.size();
+        self.counters.began = now;
+        self.counters.paxos.begin.inc();
+        self.counters.paxos.begin_keys.add(keys);
+        self.counters.paxos.begin_bytes.add(bytes);
         self.outbox.submit(batch);
         if new_epoch {
             self.after_new_epoch(now);
@@ -393,14 +412,10 @@ impl Mon {
         });
     }
 
-    /// The value that an option has for the monitor: file, then central configuration, then default.
+    /// The value that an option has for the monitor.
     pub(crate) fn option(&self, name: &str) -> String {
-        let from_file = self.config.options.get(name).map(String::as_str);
-        let entity = format!("mon.{}", self.config.name);
-        let set = from_file.or_else(|| self.central.value_for(&entity, name));
         let spec = crate::options::find(name);
-        let normal = set.and_then(|v| spec.map_or(Some(v.to_owned()), |s| s.normalize(v).ok()));
-        normal.or_else(|| spec.map(|s| s.default.to_owned())).unwrap_or_default()
+        spec.map_or_else(String::new, |spec| admin::settings::effective(spec, |layer| self.layer(layer, name)))
     }
 
     /// An option as a number; the table's defaults all parse.

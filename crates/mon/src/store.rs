@@ -103,6 +103,14 @@ impl Batch {
         self.writes.insert((prefix.to_owned(), key.into()), Some(value.into()));
     }
 
+    /// How many keys it touches, and the bytes of keys and values.
+    pub fn size(&self) -> (u64, u64) {
+        let bytes = |((prefix, key), value): (&StoreKey, &Option<Bytes>)| {
+            (prefix.len() + key.len() + value.as_ref().map_or(0, Bytes::len)) as u64
+        };
+        (self.writes.len() as u64, self.writes.iter().map(bytes).sum())
+    }
+
     /// Puts an encoded value.
     pub fn encode<T: Encode + ?Sized>(&mut self, prefix: &str, key: impl Into<String>, value: &T) {
         self.put(prefix, key, value.to_bytes());

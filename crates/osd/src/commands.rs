@@ -1,128 +1,240 @@
-//! `ceph tell osd.N COMMAND`: the commands an OSD answers itself.
+//! The commands an OSD answers itself: `ceph tell osd.N ...`, `ceph daemon osd.N ...`.
 //!
-//! Owns the table of commands with their descriptions, which the CLI asks for first, and their execution. Whoever is
-//! not allowed everything with OSDs is refused, as in Ceph (v16.2 `src/osd/OSD.cc`).
+//! Owns the table and what its commands do. Over the network, whoever is not allowed everything with OSDs is refused, as
+//! in Ceph (v16.2 `src/osd/OSD.cc`, `OSD::asok_command`); names, arguments and shapes are those found there.
 
-use crate::core::Core;
+use crate::life::beacon_message;
+use crate::osd::Osd;
 use crate::pg::Pg;
-use crate::stats::{Reporter, pg_state};
-use base::hash::FixedHashMap;
+use crate::stats::pg_state;
+use admin::command::CommandTable;
+use admin::ops::{OpView, blocked_value, in_flight_value};
+use admin::{Answer, Call, CommandSpec, Common, Reply, Value, object, refuse, spec};
 use base::{Errno, PgId};
-use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use wire::messages::{Command, CommandReply};
-use wire::net::ConnId;
+use wire::net::{ConnId, Envelope};
 
-/// A command: its words, what it is for.
-struct Described {
-    words: &'static [&'static str],
-    help: &'static str,
-}
-
-const COMMANDS: &[Described] = &[
-    Described { words: &["version"], help: "report version of OSD" },
-    Described { words: &["status"], help: "high-level status of OSD" },
-    Described { words: &["flush_pg_stats"], help: "flush pg stats" },
-    Described { words: &["dump_ops_in_flight"], help: "show the ops currently in flight" },
-    Described { words: &["dump_pg_states"], help: "show the state of every pg that this OSD leads" },
-    Described { words: &["get_command_descriptions"], help: "list available commands" },
+const COMMANDS: &[CommandSpec<Osd>] = &[
+    spec("status", "show how this OSD is", "osd", "r", status),
+    spec("flush_pg_stats", "report statistics now; gives the report's number", "osd", "rw", flush_pg_stats),
+    spec("ops name=filterstr,type=CephString,n=N,req=false", "list operations under way", "osd", "r", ops),
+    spec(
+        "dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false",
+        "list operations under way",
+        "osd",
+        "r",
+        ops,
+    ),
+    spec(
+        "dump_blocked_ops name=filterstr,type=CephString,n=N,req=false",
+        "list operations that take too long",
+        "osd",
+        "r",
+        blocked_ops,
+    ),
+    spec(
+        "dump_historic_ops name=filterstr,type=CephString,n=N,req=false",
+        "list the slowest operations of late, by arrival",
+        "osd",
+        "r",
+        historic_ops,
+    ),
+    spec(
+        "dump_historic_ops_by_duration name=filterstr,type=CephString,n=N,req=false",
+        "list the slowest operations of late, by duration",
+        "osd",
+        "r",
+        historic_ops_by_duration,
+    ),
+    spec(
+        "dump_historic_slow_ops name=filterstr,type=CephString,n=N,req=false",
+        "list the last slow operations",
+        "osd",
+        "r",
+        historic_slow_ops,
+    ),
+    spec("dump_pg_states", "show the state of every PG that this OSD leads", "osd", "r", pg_states),
+    spec("get_mapped_pools", "list the pools that have PGs here", "osd", "r", mapped_pools),
+    spec("dump_blocklist", "list blocklisted clients", "osd", "r", dump_blocklist),
+    spec("get_latest_osdmap", "ask the monitor for a newer OSD map", "osd", "r", latest_map),
+    spec("send_beacon", "send the monitor a sign of life now", "osd", "r", send_beacon),
+    spec("list_devices", "list the devices of the store", "osd", "r", list_devices),
+    spec("compact", "compact the store", "osd", "rw", compact),
+    spec(
+        "heap name=heapcmd,type=CephString name=value,type=CephString,req=false",
+        "ask the allocator",
+        "osd",
+        "rw",
+        heap,
+    ),
+    spec(
+        "cluster_log name=level,type=CephChoices,strings=error|warning|info|debug name=message,type=CephString,n=N",
+        "write a line to the cluster log",
+        "osd",
+        "rw",
+        cluster_log,
+    ),
 ];
 
-/// Runs a command.
-pub fn run(
-    core: &mut Core,
-    pgs: &FixedHashMap<PgId, Box<Pg>>,
-    stats: &Reporter,
-    conn: ConnId,
-    command: &Command,
-) -> CommandReply {
-    let allowed = core.sessions.get(conn).is_some_and(|session| session.caps.allows_all());
-    if !allowed {
-        return refused(Errno::EACCES, "access denied");
+/// The table.
+pub(crate) fn table() -> &'static CommandTable<Osd> {
+    static TABLE: LazyLock<CommandTable<Osd>> =
+        LazyLock::new(|| CommandTable::of_daemon(&[COMMANDS, crate::pg_query::COMMANDS], Common::<Osd>::COMMANDS));
+    &TABLE
+}
+
+impl Osd {
+    /// A command that came over the network.
+    pub(crate) fn told(&mut self, conn: ConnId, tid: u64, command: &Command) {
+        let session = self.core.sessions.get(conn).filter(|session| session.caps.allows_all());
+        let answer = match session.map(|session| session.peer.entity.clone()) {
+            Some(entity) => Call::parse(self.core.now, &entity, &command.command, command.input.clone())
+                .and_then(|call| self.run_command(&call)),
+            None => refuse(Errno::EACCES, "access denied"),
+        };
+        let reply = match answer {
+            Ok(reply) => CommandReply { result: 0, status: reply.text, output: reply.data },
+            Err(no) => CommandReply { result: no.errno.code(), status: no.text, output: no.data },
+        };
+        self.core.send(conn, Envelope::with_tid(tid, reply));
     }
-    let Some((prefix, format)) = parse(&command.command) else {
-        return refused(Errno::EINVAL, "command not understood");
+}
+
+fn status(osd: &mut Osd, call: &Call) -> Answer {
+    let core = &osd.core;
+    let state = match (osd.life.stopping.is_some(), osd.life.up) {
+        (true, _) => "stopping",
+        (false, true) => "active",
+        (false, false) => "booting",
     };
-    match prefix.as_str() {
-        "get_command_descriptions" => done(&descriptions(), false),
-        "version" => {
-            done(&json!({"version": crate::VERSION_TEXT, "release": "pacific", "release_type": "stable"}), format)
-        }
-        "status" => done(&status(core, pgs), format),
-        "flush_pg_stats" => {
-            core.stats_changed = true;
-            // The report that is about to be sent carries the next number.
-            CommandReply { output: Bytes::from(format!("{}\n", stats.seq(core) + 1)), ..CommandReply::default() }
-        }
-        "dump_ops_in_flight" => done(&ops_in_flight(core, pgs), format),
-        "dump_pg_states" => done(&states(core, pgs), format),
-        _ => refused(Errno::EINVAL, &format!("unrecognized command: {prefix}")),
-    }
-}
-
-/// The command's words and whether its output should be compact.
-fn parse(words: &[String]) -> Option<(String, bool)> {
-    let value: Value = serde_json::from_str(&words.concat()).ok()?;
-    let prefix = value.get("prefix")?.as_str()?.to_owned();
-    let compact = value.get("format").and_then(Value::as_str).is_some_and(|format| format == "json");
-    Some((prefix, compact))
-}
-
-fn refused(errno: Errno, status: &str) -> CommandReply {
-    CommandReply { result: errno.code(), status: status.to_owned(), ..CommandReply::default() }
-}
-
-fn done(value: &Value, compact: bool) -> CommandReply {
-    let text = if compact { value.to_string() } else { format!("{value:#}") };
-    CommandReply { output: Bytes::from(text + "\n"), ..CommandReply::default() }
-}
-
-fn descriptions() -> Value {
-    let describe = |(i, c): (usize, &Described)| {
-        let value = json!({"sig": c.words, "help": c.help});
-        (format!("cmd{i:03}"), value)
+    let value = object! {
+        "cluster_fsid" => core.config.fsid.to_string(),
+        "osd_fsid" => core.config.osd_fsid.to_string(),
+        "whoami" => core.config.id.0,
+        "state" => state,
+        "oldest_map" => core.blobs.oldest().0,
+        "cluster_osdmap_trim_lower_bound" => core.blobs.oldest().0,
+        "newest_map" => core.epoch().0,
+        "num_pgs" => osd.pgs.len(),
     };
-    Value::Object(COMMANDS.iter().enumerate().map(describe).collect::<Map<_, _>>())
+    Ok(Reply::value(call, &value))
 }
 
-fn status(core: &Core, pgs: &FixedHashMap<PgId, Box<Pg>>) -> Value {
-    json!({
-        "cluster_fsid": core.config.fsid.to_string(),
-        "osd_fsid": core.config.osd_fsid.to_string(),
-        "whoami": core.config.id.0,
-        "state": "active",
-        "newest_map": core.epoch().0,
-        "num_pgs": pgs.len(),
-    })
+fn flush_pg_stats(osd: &mut Osd, _: &Call) -> Answer {
+    osd.core.stats_changed = true;
+    // The report that is about to be sent carries the next number.
+    Ok(Reply::data(format!("{}\n", osd.stats.seq(&osd.core) + 1)))
 }
 
-fn ops_in_flight(core: &Core, pgs: &FixedHashMap<PgId, Box<Pg>>) -> Value {
-    let mut ops: Vec<Value> = Vec::new();
-    for pg in pgs.values() {
-        for write in &pg.in_flight {
-            let request = &write.request;
-            ops.push(json!({
-                "description": format!("osd_op({} {} {:?})", request.reqid, pg.id, request.message.ops),
-                "type_data": {"flag_point": "waiting for sub ops"},
-            }));
-        }
-        for request in &pg.waiting {
-            ops.push(json!({
-                "description": format!("osd_op({} {} {:?})", request.reqid, pg.id, request.message.ops),
-                "type_data": {"flag_point": "waiting for peered"},
-            }));
-        }
-    }
-    let (requests, bytes) = core.sessions.load();
-    json!({"num_ops": requests, "num_bytes": bytes, "ops": ops})
+/// The operations whose description has every text that the call asks for.
+fn chosen_ops(osd: &Osd, call: &Call) -> Result<Vec<OpView>, admin::Refused> {
+    let filters = call.list("filterstr")?;
+    let mut ops = osd.ops_in_flight();
+    ops.retain(|op| filters.iter().all(|text| op.description.contains(text.as_str())));
+    Ok(ops)
 }
 
-fn states(core: &Core, pgs: &FixedHashMap<PgId, Box<Pg>>) -> Value {
-    let mut led: Vec<&Pg> = pgs.values().filter(|pg| pg.is_primary()).map(|pg| &**pg).collect();
+fn ops(osd: &mut Osd, call: &Call) -> Answer {
+    Ok(Reply::value(call, &in_flight_value(osd.core.now, &chosen_ops(osd, call)?)))
+}
+
+fn blocked_ops(osd: &mut Osd, call: &Call) -> Answer {
+    Ok(Reply::value(call, &blocked_value(osd.core.now, &chosen_ops(osd, call)?, osd.core.complaint)))
+}
+
+fn historic_ops(osd: &mut Osd, call: &Call) -> Answer {
+    let now = osd.core.now;
+    Ok(Reply::value(call, &osd.core.history.value(now, false)))
+}
+
+fn historic_ops_by_duration(osd: &mut Osd, call: &Call) -> Answer {
+    let now = osd.core.now;
+    Ok(Reply::value(call, &osd.core.history.value(now, true)))
+}
+
+fn historic_slow_ops(osd: &mut Osd, call: &Call) -> Answer {
+    Ok(Reply::value(call, &osd.core.history.slow_value(osd.core.now)))
+}
+
+fn pg_states(osd: &mut Osd, call: &Call) -> Answer {
+    let mut led: Vec<&Pg> = osd.pgs.values().filter(|pg| pg.is_primary()).map(|pg| &**pg).collect();
     led.sort_unstable_by_key(|pg| pg.id);
-    let one = |pg: &&Pg| {
-        let state = pg_state(core, pg).names().collect::<Vec<_>>().join("+");
-        (pg.id.to_string(), json!({"state": state, "last_update": pg.info.last_update.to_string()}))
+    let one = |pg: &Pg| {
+        let state = pg_state(&osd.core, pg).names().collect::<Vec<_>>().join("+");
+        (pg.id.to_string(), object! { "state" => state, "last_update" => pg.info.last_update.to_string() })
     };
-    Value::Object(led.iter().map(one).collect())
+    Ok(Reply::value(call, &Value::members(led.into_iter().map(one))))
+}
+
+fn mapped_pools(osd: &mut Osd, call: &Call) -> Answer {
+    let pools: BTreeSet<i64> = osd.pgs.keys().map(|pg: &PgId| pg.pool.0).collect();
+    Ok(Reply::value(call, &Value::array(pools)))
+}
+
+fn dump_blocklist(osd: &mut Osd, call: &Call) -> Answer {
+    let entries = osd.core.map.blocklist.iter().map(|(addr, until)| {
+        let until = admin::format::quantity::local_time((*until).into());
+        object! { "entity_addr_t" => addr.to_string(), "expire_time" => until }
+    });
+    Ok(Reply::value(call, &Value::Array(entries.collect())))
+}
+
+fn latest_map(osd: &mut Osd, _: &Call) -> Answer {
+    let next = u64::from(osd.core.epoch().0) + 1;
+    osd.mon.subscribe("osdmap", next, false);
+    Ok(Reply::empty())
+}
+
+fn send_beacon(osd: &mut Osd, _: &Call) -> Answer {
+    if osd.life.up {
+        let beacon = beacon_message(osd);
+        osd.mon.send(Envelope::new(beacon));
+    }
+    Ok(Reply::empty())
+}
+
+/// The memory store has none.
+fn list_devices(_: &mut Osd, call: &Call) -> Answer {
+    Ok(Reply::value(call, &Value::Array(Vec::new())))
+}
+
+/// The memory store leaves no holes.
+fn compact(_: &mut Osd, call: &Call) -> Answer {
+    Ok(Reply::value(call, &object! { "elapsed_time" => 0 }))
+}
+
+fn heap(_: &mut Osd, _: &Call) -> Answer {
+    refuse(Errno::EOPNOTSUPP, "could not issue heap profiler command -- not using tcmalloc!")
+}
+
+fn cluster_log(osd: &mut Osd, call: &Call) -> Answer {
+    let level = match call.text("level")?.as_str() {
+        "error" => crate::cluster_log::Level::ERROR,
+        "warning" => crate::cluster_log::Level::WARN,
+        "info" => crate::cluster_log::Level::INFO,
+        "debug" => crate::cluster_log::Level::DEBUG,
+        other => return refuse(Errno::EINVAL, format!("'{other}' is no level of the cluster log")),
+    };
+    let text = call.list("message")?.join(" ");
+    osd.core.cluster_log.line(osd.core.now, level, text);
+    Ok(Reply::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sound() {
+        let parsed: serde_json::Value = serde_json::from_slice(&table().descriptions()).expect("they are JSON");
+        assert_eq!(parsed.as_object().map(|o| o.len()), Some(table().iter().count()));
+        for (spec, signature) in table().iter() {
+            assert!(!spec.help.is_empty() && !signature.prefix.is_empty(), "{}", spec.sig);
+        }
+        for needed in ["perf dump", "config show", "dump_historic_ops", "status", "query", "pg"] {
+            assert!(table().iter().any(|(_, s)| s.prefix == needed), "{needed}");
+        }
+    }
 }

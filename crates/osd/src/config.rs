@@ -31,4 +31,6 @@ pub struct OsdConfig {
     pub accept_loss: bool,
     /// How often statistics go out without cause (`mgr_stats_period`).
     pub stats_interval: Duration,
+    /// Options from the configuration file.
+    pub options: BTreeMap<String, String>,
 }

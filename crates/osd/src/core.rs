@@ -3,14 +3,19 @@
 //! Owns the numbering of reads and commits. Refuses to know what a completion means: it hands back what was left with
 //! it.
 
+use crate::cluster_log::ClusterLog;
 use crate::config::OsdConfig;
+use crate::counters::{OsdCounters, ThrottleCounters};
 use crate::map_follower::MapBlobs;
 use crate::peers::Peers;
 use crate::pg::{PgCommit, PgRead};
 use crate::placement::Placement;
 use crate::session::Sessions;
+use crate::tracking::Finished;
+use admin::Settings;
+use admin::ops::History;
 use base::hash::FixedHashMap;
-use base::{Epoch, Instant, OsdId, PgId};
+use base::{Duration, Epoch, Instant, OsdId, PgId};
 use maps::OsdMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -100,6 +105,20 @@ pub struct Core {
     pub notifications: u32,
     /// How many requests this OSD has asked of itself.
     pub own_requests: u64,
+    /// The options.
+    pub settings: Settings,
+    /// What is counted.
+    pub counters: OsdCounters,
+    /// What the throttle of clients' requests counts.
+    pub throttle: ThrottleCounters,
+    /// The slowest requests of late.
+    pub history: History<Finished>,
+    /// Whether that is kept (`osd_enable_op_tracker`).
+    pub track: bool,
+    /// A request is slow after so long (`osd_op_complaint_time`).
+    pub complaint: Duration,
+    /// Lines on their way to the cluster log.
+    pub cluster_log: ClusterLog,
     out: VecDeque<Command>,
     reads: FixedHashMap<u64, ReadFor>,
     commits: FixedHashMap<u64, CommitFor>,
@@ -109,6 +128,8 @@ pub struct Core {
 impl Core {
     /// A core that has not seen anything yet.
     pub fn new(now: Instant, config: OsdConfig, map: Arc<OsdMap>, placement: Placement, born: Epoch) -> Core {
+        let settings = Settings::from_file(config.options.clone());
+        let cluster_log = ClusterLog::new(&config);
         Core {
             now,
             config,
@@ -125,6 +146,13 @@ impl Core {
             alarms: BTreeSet::new(),
             notifications: 0,
             own_requests: 0,
+            settings,
+            counters: OsdCounters::default(),
+            throttle: ThrottleCounters::default(),
+            history: History::default(),
+            track: true,
+            complaint: Duration::from_secs(30),
+            cluster_log,
             out: VecDeque::new(),
             reads: FixedHashMap::default(),
             commits: FixedHashMap::default(),
@@ -200,6 +228,11 @@ impl Core {
     /// What was left with a read.
     pub fn take_read(&mut self, id: ReadId) -> Option<ReadFor> {
         self.reads.remove(&id.0)
+    }
+
+    /// The reads that the store has not answered.
+    pub fn reading(&self) -> impl Iterator<Item = &ReadFor> {
+        self.reads.values()
     }
 
     /// What was left with a commit.

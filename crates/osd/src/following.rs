@@ -8,7 +8,7 @@ use crate::limits::ASK_AGAIN;
 use crate::map_follower::{follow, is_served};
 use crate::osd::Osd;
 use crate::pg::Pg;
-use base::{Epoch, Instant, PgId};
+use base::{Epoch, Instant, OsdId, PgId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::Transaction;
@@ -18,6 +18,12 @@ impl Osd {
     /// New maps.
     pub(crate) fn maps(&mut self, message: &messages::OsdMap) {
         let before = Arc::clone(&self.core.map);
+        let counters = &mut self.core.counters;
+        counters.map_messages.inc();
+        for epoch in message.full.keys().chain(message.incremental.keys()) {
+            counters.map_message_epochs.inc();
+            counters.map_message_epoch_dups.0 += u64::from(*epoch <= before.epoch);
+        }
         let followed = follow(&mut self.core.blobs, &before, self.core.config.fsid, message);
         if let Some(trouble) = followed.trouble {
             self.core.log(Level::Error, format!("a map cannot be used: {trouble}"));
@@ -83,6 +89,10 @@ impl Osd {
             self.core.log(Level::Info, format!("up in epoch {}", self.core.epoch()));
         } else if !up && self.life.up {
             self.core.log(Level::Warn, format!("marked down in epoch {}", self.core.epoch()));
+            if self.life.stopping.is_none() {
+                let text = format!("Monitor daemon marked osd.{me} down, but it is still running");
+                self.core.cluster_log.line(self.core.now, crate::cluster_log::Level::WARN, text);
+            }
             self.life.boot_sent = Instant::ZERO;
         }
         if !up && self.life.stopping.is_some() {
@@ -108,17 +118,21 @@ impl Osd {
             pg.start_interval(&mut self.core, sets, since, self.life.up);
         }
         self.pgs.retain(|_, pg| pg.exists || pg.sets.concerns(me));
-        let mut companions = BTreeSet::new();
+        let companions = self.companions();
         for (id, pg) in &mut self.pgs {
-            if pg.sets.concerns(me) {
-                pg.companions(me, &mut companions);
-            }
             if self.life.up && !moved.contains(id) {
                 pg.follow_map(&mut self.core);
             }
         }
         self.core.peers.watch(companions);
         self.tick_peers();
+    }
+
+    /// The OSDs that share a PG with this one.
+    pub(crate) fn companions(&self) -> BTreeSet<OsdId> {
+        let (me, mut companions) = (self.core.me(), BTreeSet::new());
+        self.pgs.values().filter(|pg| pg.sets.concerns(me)).for_each(|pg| pg.companions(me, &mut companions));
+        companions
     }
 
     pub(crate) fn tick_peers(&mut self) {

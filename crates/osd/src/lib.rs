@@ -10,12 +10,15 @@
 //! Read next: `osd` (the front), `pg::peering`, `pg::client_io`, `ops`.
 #![forbid(unsafe_code)]
 
+pub mod administration;
 pub mod boot;
 pub mod caps;
 mod class;
+pub mod cluster_log;
 pub mod commands;
 pub mod config;
 pub mod core;
+pub mod counters;
 pub mod following;
 pub mod life;
 pub mod limits;
@@ -25,6 +28,7 @@ pub mod osd;
 pub mod peer_messages;
 pub mod peers;
 pub mod pg;
+pub mod pg_query;
 pub mod placement;
 pub mod replication;
 pub mod reply;
@@ -32,6 +36,7 @@ pub mod requests;
 pub mod scheduler;
 pub mod session;
 pub mod stats;
+pub mod tracking;
 pub mod watch;
 
 pub use boot::BootImage;

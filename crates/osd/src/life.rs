@@ -78,14 +78,11 @@ impl Osd {
         }
         if now >= self.life.beacon_sent + BEACON_INTERVAL {
             self.life.beacon_sent = now;
-            let beacon = OsdBeacon {
-                paxos: self.paxos(),
-                pgs: self.primary_pgs(),
-                min_last_epoch_clean: self.core.epoch(),
-                last_purged_snaps_scrub: Default::default(),
-                report_interval_s: BEACON_INTERVAL.as_secs() as u32,
-            };
+            let beacon = beacon_message(self);
             self.mon.send(Envelope::new(beacon));
+        }
+        if let Some(message) = self.core.cluster_log.message() {
+            self.mon.send(Envelope::new(message));
         }
         if let Some(message) = self.stats.report(&mut self.core, &mut self.pgs) {
             self.mon.send(Envelope::new(message));
@@ -120,5 +117,16 @@ impl Osd {
         };
         self.core.log(Level::Warn, format!("{osd:?} refuses connections: reported as failed"));
         self.mon.send(Envelope::new(message));
+    }
+}
+
+/// A sign of life.
+pub(crate) fn beacon_message(osd: &Osd) -> OsdBeacon {
+    OsdBeacon {
+        paxos: osd.paxos(),
+        pgs: osd.primary_pgs(),
+        min_last_epoch_clean: osd.core.epoch(),
+        last_purged_snaps_scrub: Default::default(),
+        report_interval_s: BEACON_INTERVAL.as_secs() as u32,
     }
 }

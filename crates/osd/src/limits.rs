@@ -98,3 +98,9 @@ pub const ASK_AGAIN: Duration = Duration::from_secs(2);
 pub const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
 /// How often a connection to a lost peer is tried while the map says it is up.
 pub const PEER_PROBE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The most operations that a history keeps, whatever `osd_op_history_size` says: each takes about a kilobyte.
+pub const HISTORY_OPS_MAX: usize = 10_000;
+
+/// Lines for the cluster log that wait for the monitor; beyond, the oldest are forgotten.
+pub const CLUSTER_LOG_LINES_MAX: usize = 1000;

@@ -36,6 +36,11 @@ impl MapBlobs {
         &self.full
     }
 
+    /// The oldest epoch that others can be told of.
+    pub fn oldest(&self) -> Epoch {
+        self.incrementals.first_key_value().map_or(self.full_epoch, |(first, _)| *first)
+    }
+
     /// Notes the newest map.
     pub fn set_full(&mut self, epoch: Epoch, blob: Bytes) {
         self.full_epoch = epoch;

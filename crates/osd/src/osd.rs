@@ -15,6 +15,7 @@ use crate::pg::Pg;
 use crate::pg::client_io::ClientRequest;
 use crate::scheduler::{Fifo, Scheduler, WorkClass};
 use crate::stats::Reporter;
+use admin::Transport;
 use base::hash::FixedHashMap;
 use base::rng::SecretRng;
 use base::{Epoch, Instant, OsdId, PgId};
@@ -40,6 +41,8 @@ pub struct Osd {
     waiting_count: usize,
     pub(crate) life: Life,
     pub(crate) stats: Reporter,
+    pub(crate) transport: Transport,
+    pub(crate) transport_base: Transport,
 }
 
 /// Work on its way through the scheduler.
@@ -91,7 +94,7 @@ impl Osd {
             stopping: None,
             stopped: false,
         };
-        Osd {
+        let mut osd = Osd {
             core,
             mon,
             conns: ConnIds::default(),
@@ -101,7 +104,11 @@ impl Osd {
             waiting_count: 0,
             life,
             stats,
-        }
+            transport: Transport::default(),
+            transport_base: Transport::default(),
+        };
+        osd.apply_options();
+        osd
     }
 
     /// Who answers the handshakes of this OSD's messenger.
@@ -229,7 +236,9 @@ impl Osd {
                     self.life.boot_sent = Instant::ZERO;
                     self.life.alive_sent.1 = Instant::ZERO;
                     self.core.stats_changed = true;
+                    self.core.cluster_log.send_again();
                 }
+                MonEvent::Config(config) => self.take_central_config(config.options),
                 MonEvent::Denied(errno) => {
                     self.core.log(Level::Error, format!("the monitor refuses this OSD: {errno}"));
                 }
@@ -238,11 +247,11 @@ impl Osd {
                         self.stop()
                     }
                     Message::PgStatsAck(_) => {}
+                    Message::LogAck(ack) => self.core.cluster_log.acknowledged(&ack),
                     other => self.core.log(Level::Debug, format!("the monitor sent {}", other.name())),
                 },
                 MonEvent::MgrMap(_)
                 | MonEvent::Lost
-                | MonEvent::Config(_)
                 | MonEvent::MonMap(_)
                 | MonEvent::CommandReply { .. }
                 | MonEvent::CommandDropped { .. }
@@ -258,10 +267,7 @@ impl Osd {
         }
         match envelope.message {
             Message::OsdOp(op) => self.client_request(conn, envelope.tid, op),
-            Message::Command(command) => {
-                let reply = crate::commands::run(&mut self.core, &self.pgs, &self.stats, conn, &command);
-                self.core.send(conn, Envelope::with_tid(envelope.tid, reply));
-            }
+            Message::Command(command) => self.told(conn, envelope.tid, &command),
             Message::Backoff(_) | Message::Ping(_) => {}
             message => {
                 let from = self.core.peers.owner(conn).or_else(|| {
@@ -282,6 +288,7 @@ impl Osd {
             return;
         }
         self.waiting_count += 1;
+        self.core.counters.messages_delayed_for_map.inc();
         self.waiting_for_map.entry(epoch).or_default().push((conn, envelope));
         self.ask_for_maps(epoch);
     }

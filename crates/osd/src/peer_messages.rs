@@ -37,8 +37,15 @@ impl Osd {
             Message::PgLog(m) => pg.handle_log(core, from, &m),
             Message::PgSync(m) => pg.handle_sync(core, conn, from, &m),
             Message::PgSynced(m) => pg.handle_synced(core, from, m.peering),
-            Message::PgPull(m) => pg.handle_pull(core, conn, m),
-            Message::PgPush(m) => pg.handle_push(core, from, *m),
+            Message::PgPull(m) => {
+                core.counters.subop_pull.inc();
+                pg.handle_pull(core, conn, m);
+            }
+            Message::PgPush(m) => {
+                core.counters.subop_push.inc();
+                core.counters.subop_push_in_bytes.add(m.bytes.len() as u64);
+                pg.handle_push(core, from, *m);
+            }
             Message::PgScan(m) => pg.handle_scan(core, conn, m),
             Message::PgScanReply(m) => pg.handle_scan_reply(core, from, &m),
             Message::PgRemove(_) if pg.sets.acting_primary == from && !pg.sets.concerns(core.me()) => {

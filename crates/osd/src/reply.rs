@@ -20,6 +20,8 @@ fn send(core: &mut Core, request: &ClientRequest, answer: Answer) {
     if request.circumstances.caller.own {
         return;
     }
+    let out_bytes = answer.ops.iter().map(|outcome| outcome.item.payload.len() as u64).sum();
+    crate::tracking::finish(core, request, out_bytes);
     let message = &request.message;
     let kept = message.flags.without(RequestFlags::ONDISK | RequestFlags::ONNVRAM | RequestFlags::ACK);
     let reply = OsdOpReply {

@@ -3,6 +3,7 @@
 //! Follows the order of Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`do_request`, `do_op`). Read next: `pg::client_io`.
 
 use crate::core::Core;
+use crate::counters::Stamps;
 use crate::limits::{NAMESPACE_BYTES_MAX, OBJECT_NAME_BYTES_MAX};
 use crate::map_follower::is_served;
 use crate::ops;
@@ -33,8 +34,10 @@ impl Osd {
         let payload: usize = message.ops.iter().map(|item| item.payload.len()).sum();
         let bytes = 512 + message.object.len() + payload;
         if !self.core.sessions.admit(bytes) {
+            self.core.throttle.get_or_fail_fail.inc();
             return hold_requests(&mut self.core, conn, pg);
         }
+        self.core.throttle.get_or_fail_success.inc();
         match self.open_request(conn, tid, message, bytes) {
             Opened::Work(request) => {
                 self.scheduler.enqueue(
@@ -73,6 +76,7 @@ impl Osd {
             Err(errno) => (empty(), Err(errno)),
         };
         let (view, answers, interval) = (None, Vec::new(), Epoch(0));
+        let stamps = Stamps::at(self.core.now);
         let request = Box::new(ClientRequest {
             conn,
             tid,
@@ -86,6 +90,7 @@ impl Osd {
             trims: None,
             bytes,
             interval,
+            stamps,
         });
         match checked.and(planned).and_then(|()| self.check_place(&request)) {
             Ok(true) => Opened::Work(request),

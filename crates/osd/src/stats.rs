@@ -139,7 +139,8 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
     state
 }
 
-fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
+/// The statistics of a PG that this OSD leads.
+pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
     pg.counters.reported += 1;
     let size = core.map.pool(pg.id.pool).map_or(0, |pool| i64::from(pool.size));
     let (objects, counters) = (pg.info.totals.objects as i64, &pg.counters);

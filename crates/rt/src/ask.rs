@@ -5,6 +5,7 @@
 use crate::clock::entropy;
 use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::reactor::{self, ReactorConfig, Stopper};
+use admin::Transport;
 use base::rng::SecretRng;
 use base::{Duration, Errno, Instant};
 use bytes::Bytes;
@@ -83,6 +84,7 @@ impl Asker {
             listeners: Vec::new(),
             hub: None,
             entropy: entropy(),
+            admin_socket: None,
         };
         let theirs = outcome.clone();
         reactor::run(config, &Stopper::default(), |now| {
@@ -169,6 +171,12 @@ impl Daemon for Question {
         }
         Ok(self.client.poll_command(&mut self.conns).map(Output::Net))
     }
+
+    fn admin(&mut self, _now: Instant, _request: &str) -> Bytes {
+        unreachable!("who asks a question has no admin socket")
+    }
+
+    fn note_transport(&mut self, _counts: &Transport) {}
 
     fn shutdown(&mut self, _now: Instant) {
         self.done = true;

@@ -3,7 +3,9 @@
 //! Owns the seam between the network half of a daemon's life, which is the same for all, and the rest. An
 //! implementation carries out every command of its engine that does not concern the network.
 
+use admin::Transport;
 use base::Instant;
+use bytes::Bytes;
 use wire::auth::Auth;
 use wire::net::{NetCommand, NetEvent};
 
@@ -42,6 +44,12 @@ pub trait Daemon {
 
     /// Carries out what concerns disks, and returns the next thing that does not. None when all is quiet.
     fn poll(&mut self, now: Instant) -> Result<Option<Output>, DaemonFailed>;
+
+    /// Answers a request of the admin socket.
+    fn admin(&mut self, now: Instant, request: &str) -> Bytes;
+
+    /// Takes note of what the network has carried.
+    fn note_transport(&mut self, counts: &Transport);
 
     /// Begins a clean stop, which ends with `Output::Stopped`.
     fn shutdown(&mut self, now: Instant);

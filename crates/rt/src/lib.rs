@@ -6,6 +6,7 @@
 //! Read next: `reactor`, one daemon's thread; then `mon_daemon` and `osd_daemon`, what it drives.
 #![forbid(unsafe_code)]
 
+mod admin_socket;
 pub mod ask;
 pub mod clock;
 pub mod daemon;

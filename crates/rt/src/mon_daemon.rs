@@ -9,8 +9,10 @@ use crate::hub::Hub;
 use crate::mon_store::{Batch, MonStore, MonStoreError};
 use crate::osd_daemon::MEMORY_STORE_BYTES;
 use crate::reactor::{self, ReactorConfig, Stopper};
+use admin::Transport;
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
+use bytes::Bytes;
 use mon::{Command, InitialOsd, Mon, MonConfig, NewCluster, PersistId};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -47,6 +49,8 @@ pub struct MonSetup {
     pub store: PathBuf,
     /// The other daemons of this process.
     pub hub: Option<Hub>,
+    /// Where `ceph daemon` asks.
+    pub admin_socket: Option<PathBuf>,
 }
 
 /// Runs a monitor until it has stopped.
@@ -58,6 +62,7 @@ pub fn run(setup: MonSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
         listeners: vec![setup.listener.try_clone().map_err(|e| failed(&entity, e))?],
         hub: setup.hub.clone(),
         entropy: entropy(),
+        admin_socket: setup.admin_socket.clone(),
     };
     reactor::run(reactor, stopper, |now| start(now, setup).map_err(|reason| failed(&entity, reason)))
 }
@@ -165,6 +170,14 @@ impl Daemon for MonDaemon {
                 }
             }
         }
+    }
+
+    fn admin(&mut self, now: Instant, request: &str) -> Bytes {
+        self.engine.admin_command(now, request)
+    }
+
+    fn note_transport(&mut self, counts: &Transport) {
+        self.engine.note_transport(counts);
     }
 
     fn shutdown(&mut self, now: Instant) {

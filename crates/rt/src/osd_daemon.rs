@@ -7,8 +7,10 @@ use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::hub::Hub;
 use crate::image;
 use crate::reactor::{self, ReactorConfig, Stopper};
+use admin::Transport;
 use base::rng::SecretRng;
 use base::{Duration, Instant, OsdId};
+use bytes::Bytes;
 use osd::{BootImage, Command, Osd, OsdConfig};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -39,8 +41,12 @@ pub struct OsdSetup {
     pub hostname: String,
     /// The directory of its data: `memory.image` is what a clean stop leaves, `fsid` names the store.
     pub data: PathBuf,
+    /// Options from the configuration file.
+    pub options: BTreeMap<String, String>,
     /// The other daemons of this process.
     pub hub: Option<Hub>,
+    /// Where `ceph daemon` asks.
+    pub admin_socket: Option<PathBuf>,
 }
 
 /// The size a memory store claims, as there is no device to ask.
@@ -62,6 +68,7 @@ pub fn run(setup: OsdSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
         listeners: vec![setup.listener.try_clone().map_err(|e| failed(e.to_string()))?],
         hub: setup.hub.clone(),
         entropy: entropy(),
+        admin_socket: setup.admin_socket.clone(),
     };
     reactor::run(reactor, stopper, |now| start(now, setup).map_err(failed))
 }
@@ -100,6 +107,7 @@ fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
         store_bytes: MEMORY_STORE_BYTES,
         accept_loss: true,
         stats_interval: STATS_PERIOD,
+        options: setup.options,
     };
     let engine = Osd::new(now, config, SecretRng::from_entropy(entropy()), boot);
     let (name, image) = (format!("osd.{}", setup.id), setup.data.join("memory.image"));
@@ -167,6 +175,14 @@ impl Daemon for OsdDaemon {
                 },
             }
         }
+    }
+
+    fn admin(&mut self, now: Instant, request: &str) -> Bytes {
+        self.engine.admin_command(now, request)
+    }
+
+    fn note_transport(&mut self, counts: &Transport) {
+        self.engine.note_transport(counts);
     }
 
     fn shutdown(&mut self, now: Instant) {

@@ -8,23 +8,26 @@
 //!
 //! Read next: `stream` (a socket's task), `local` (daemons of this process), `daemon` (what is driven).
 
+use crate::admin_socket::AdminSocket;
 use crate::clock::Clock;
 use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::hub::{Hub, Letter};
 use crate::local::LocalSessions;
 use crate::stream::{self, Stream};
+use admin::Transport;
 use base::hash::FixedHashMap;
 use base::{Instant, rng::SecretRng};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 use wire::msgr::{Messenger, MessengerConfig, StreamCommand, StreamFault, StreamId};
-use wire::net::{NetEvent, Peer, TicketCaps};
+use wire::net::{NetCommand, NetEvent, Peer, TicketCaps};
 
 /// What a reactor needs besides its daemon.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub struct ReactorConfig {
     pub hub: Option<Hub>,
     /// Seeds the messenger's cookies and nonces.
     pub entropy: [u8; 32],
+    /// Where `ceph daemon` asks.
+    pub admin_socket: Option<PathBuf>,
 }
 
 /// Asks a running reactor to stop.
@@ -62,6 +67,7 @@ pub(crate) struct Node<D> {
     local: Option<LocalSessions>,
     streams: FixedHashMap<StreamId, Rc<Stream>>,
     letters: Vec<Letter>,
+    pub(crate) carried: Transport,
     stopped: bool,
 }
 
@@ -90,6 +96,11 @@ pub fn run<D: Daemon + 'static>(
             let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
             spawn_local(accept(listener, shared.clone()));
         }
+        let _admin_socket = config.admin_socket.as_deref().and_then(|path| {
+            // Nobody needs it to store data: a path too long for a socket, or a full disk, is not worth a refusal.
+            let failed = |error| tracing::warn!("{}: no admin socket: {error}", path.display());
+            AdminSocket::serve(path, &shared).map_err(failed).ok()
+        });
         shared.work.notify_one();
         pump(&shared, stopper).await
     })
@@ -192,8 +203,8 @@ impl<D: Daemon + 'static> Node<D> {
             };
             LocalSessions::new(hub, me)
         });
-        let (streams, letters) = (FixedHashMap::default(), Vec::new());
-        Node { clock, daemon, messenger, local, streams, letters, stopped: false }
+        let (streams, letters, carried) = (FixedHashMap::default(), Vec::new(), Transport::default());
+        Node { clock, daemon, messenger, local, streams, letters, carried, stopped: false }
     }
 
     /// Works off everything that has arrived, then writes everything that is to leave.
@@ -220,7 +231,18 @@ impl<D: Daemon + 'static> Node<D> {
         while let Some(id) = self.messenger.poll_dirty() {
             self.write(now, id, shared);
         }
+        let busy = self.clock.now().since(now);
+        self.carried.msgr_running_total_time.0 += u64::try_from(busy.as_nanos()).unwrap_or(0);
+        self.carried.msgr_active_connections.0 = self.streams.len() as u64;
+        self.daemon.note_transport(&self.carried);
         Ok(())
+    }
+
+    /// Answers a request of the admin socket.
+    pub(crate) fn admin(&mut self, request: &str) -> Bytes {
+        let now = self.clock.now();
+        self.daemon.note_transport(&self.carried);
+        self.daemon.admin(now, request)
     }
 
     /// One round: events to the engine, its commands out. False when nothing was left to do.
@@ -233,9 +255,12 @@ impl<D: Daemon + 'static> Node<D> {
             }
         }
         while let Some(event) = self.next_event() {
+            self.carried.msgr_recv_messages.0 += u64::from(matches!(event, NetEvent::Message { .. }));
             self.daemon.handle_net(now, event);
             worked = true;
         }
+        // What has arrived together is done together: looking at the clock again shows how long that took.
+        let now = self.clock.now();
         while let Some(output) = self.daemon.poll(now)? {
             worked = true;
             match output {
@@ -244,6 +269,7 @@ impl<D: Daemon + 'static> Node<D> {
                     break;
                 }
                 Output::Net(command) => {
+                    self.carried.msgr_send_messages.0 += u64::from(matches!(command, NetCommand::Send { .. }));
                     let elsewhere = match &mut self.local {
                         Some(local) => local.command(command),
                         None => Some(command),
@@ -273,20 +299,22 @@ impl<D: Daemon + 'static> Node<D> {
         if let Err(error) = socket.set_nodelay(true) {
             tracing::debug!(%error, "setting TCP_NODELAY failed");
         }
+        self.carried.msgr_created_connections.inc();
         self.streams.insert(id, Rc::new(Stream::new(id, socket, shared)));
     }
 
     fn write(&mut self, now: Instant, id: StreamId, shared: &Rc<Shared<D>>) {
         let Some(stream) = self.streams.get(&id) else { return };
-        match stream.write(now, id, &mut self.messenger) {
+        match stream.write(now, id, &mut self.messenger, &mut self.carried) {
             Ok(true) => {}
             Ok(false) => stream::write_when_ready(id, stream, shared),
             Err(error) => self.fail_stream(id, &error),
         }
     }
 
-    /// Hands over bytes that a stream's task has read.
-    pub(crate) fn received(&mut self, id: StreamId, buffer: &mut BytesMut) {
+    /// Hands over bytes that a stream's task has read, of which `count` are new.
+    pub(crate) fn received(&mut self, id: StreamId, buffer: &mut BytesMut, count: usize) {
+        self.carried.msgr_recv_bytes.add(count as u64);
         let now = self.clock.now();
         self.messenger.received(now, id, buffer, self.daemon.auth());
     }

@@ -4,7 +4,8 @@
 //! on its way to the engine; the buffer grows to exactly one big frame when the messenger says how much is missing.
 
 use crate::daemon::Daemon;
-use crate::reactor::Shared;
+use crate::reactor::{Node, Shared};
+use admin::Transport;
 use base::Instant;
 use bytes::BytesMut;
 use std::cell::RefCell;
@@ -46,7 +47,13 @@ impl Stream {
     }
 
     /// Writes as much of the stream's bytes as the socket takes. False where some are left.
-    pub(crate) fn write(&self, now: Instant, id: StreamId, messenger: &mut Messenger) -> io::Result<bool> {
+    pub(crate) fn write(
+        &self,
+        now: Instant,
+        id: StreamId,
+        messenger: &mut Messenger,
+        carried: &mut Transport,
+    ) -> io::Result<bool> {
         while let Some(queue) = messenger.outgoing(id).filter(|queue| !queue.is_empty()) {
             let mut slices = [io::IoSlice::new(&[]); WRITE_SLICES];
             let count = queue.io_slices(&mut slices);
@@ -55,7 +62,10 @@ impl Stream {
                 many => self.writer.try_write_vectored(many),
             };
             match written {
-                Ok(written) => messenger.written(now, id, written),
+                Ok(written) => {
+                    carried.msgr_send_bytes.add(written as u64);
+                    messenger.written(now, id, written);
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(e) => return Err(e),
             }
@@ -83,14 +93,14 @@ async fn read<D: Daemon + 'static>(id: StreamId, mut socket: OwnedReadHalf, shar
         }
         let result = match socket.read_buf(&mut buffer).await {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(()),
+            Ok(count) => Ok(count),
             Err(error) => Err(error),
         };
         shared.work.notify_one();
-        if let Err(error) = result {
-            return shared.node.borrow_mut().fail_stream(id, &error);
+        match result {
+            Ok(count) => shared.node.borrow_mut().received(id, &mut buffer, count),
+            Err(error) => return shared.node.borrow_mut().fail_stream(id, &error),
         }
-        shared.node.borrow_mut().received(id, &mut buffer);
         reads += 1;
         if reads % READS_PER_TURN == 0 {
             tokio::task::yield_now().await;
@@ -109,7 +119,8 @@ pub(crate) fn write_when_ready<D: Daemon + 'static>(id: StreamId, stream: &Rc<St
             let ready = own.writer.writable().await;
             let mut node = shared.node.borrow_mut();
             let now = node.clock.now();
-            match ready.and_then(|()| own.write(now, id, &mut node.messenger)) {
+            let Node { messenger, carried, .. } = &mut *node;
+            match ready.and_then(|()| own.write(now, id, messenger, carried)) {
                 Ok(false) => continue,
                 Ok(true) => drop(own.late_writer.take()),
                 Err(error) => node.fail_stream(id, &error),

@@ -178,6 +178,7 @@ impl Cluster {
             store_bytes: STORE_BYTES,
             accept_loss: false,
             stats_interval: base::Duration::from_secs(5),
+            options: std::collections::BTreeMap::new(),
         }
     }
 

@@ -7,8 +7,8 @@ use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
 use crate::format::{Align, Table, Value, quantity};
 use crate::mon::Mon;
 use crate::object;
+use crate::options::OPTIONS;
 use crate::options::{self, Level, OptionSpec, normalize_name};
-use crate::options_table::OPTIONS;
 use crate::services::config::Target;
 use base::{Errno, OsdId};
 
@@ -214,38 +214,12 @@ fn get(mon: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::either(call, value, plain))
 }
 
-fn bound(bound: Option<f64>) -> String {
-    bound.map(|b| b.to_string()).unwrap_or_default()
-}
-
 fn help(_: &mut Mon, call: &Call) -> Answer {
     let key = normalize_name(&call.text("key")?);
     let Some(option) = options::find(&key) else {
         return refuse(Errno::ENOENT, format!("configuration option '{key}' not recognized"));
     };
-    let value = || {
-        let default = match option.default.parse::<i64>() {
-            Ok(number) => Value::from(number),
-            Err(_) => Value::from(option.default),
-        };
-        object! {
-            "name" => option.name,
-            "type" => option.kind.name(),
-            "level" => option.level.name(),
-            "desc" => option.about,
-            "long_desc" => "",
-            "default" => default,
-            "daemon_default" => "",
-            "tags" => Value::Array(vec![]),
-            "services" => Value::Array(vec![]),
-            "see_also" => Value::Array(vec![]),
-            "min" => bound(option.range.0),
-            "max" => bound(option.range.1),
-            "can_update_at_runtime" => option.runtime,
-            "flags" => Value::array(option.runtime.then_some("runtime")),
-        }
-    };
-    Ok(Reply::either(call, value, || plain_help(option)))
+    Ok(Reply::either(call, || option.describe(), || plain_help(option)))
 }
 
 fn plain_help(option: &OptionSpec) -> String {
@@ -376,7 +350,11 @@ fn running(mon: &Mon, who: &str) -> Result<Vec<(&'static OptionSpec, String, &'s
     }
     let entity = mon.entity_for_config(who, "");
     let effective = mon.central.effective(&entity);
+    let myself = osd.is_none();
     let state = |option: &'static OptionSpec| {
+        if let Some(value) = mon.overrides.get(option.name).filter(|_| myself) {
+            return (option, value.clone(), "override");
+        }
         if let Some(value) = mon.config.options.get(option.name) {
             return (option, option.normalize(value).unwrap_or_else(|_| value.clone()), "file");
         }

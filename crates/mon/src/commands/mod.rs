@@ -3,14 +3,11 @@
 //! Owns the list (every module's `COMMANDS`), the check of capabilities and the audit line. What each does is in the
 //! module that its first words name; `osd` is spread over several.
 //!
-//! Read next: `answer`, `arguments`, then any module.
+//! Read next: `admin::command`, then any module.
 
-mod answer;
-mod arguments;
 mod auth;
 mod config;
 mod config_key;
-mod descriptions;
 mod df;
 mod fs;
 mod health;
@@ -34,60 +31,30 @@ mod osd_tree;
 mod pg;
 mod pg_dump;
 mod pg_list;
-mod signature;
 mod status;
 mod tell;
 
 pub(crate) use osd_pool_create::NewPool;
 
-pub use answer::{Answer, Refused, Reply, refuse};
-pub use arguments::{Call, parse_osd};
-pub use signature::{Parameter, Signature};
+pub use admin::command::{Call, parse_osd};
+pub use admin::{Answer, Refused, Reply, refuse};
 
 use crate::mon::{LogLevel, Mon};
 use crate::services::log::LogLevel as ClusterLevel;
 use crate::sessions::Session;
+use admin::Common;
 use base::{Errno, Instant};
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use wire::messages::{Command, CommandReply, MonCommand, MonCommandAck};
 use wire::net::ConnId;
 
-/// What a handler is.
-pub type Handler = fn(&mut Mon, &Call) -> Answer;
+/// One command of the monitor.
+pub type CommandSpec = admin::CommandSpec<Mon>;
 
-/// One command.
-pub struct CommandSpec {
-    /// Its signature in Ceph's notation.
-    pub sig: &'static str,
-    /// One line of help.
-    pub help: &'static str,
-    /// The module whose capability it needs.
-    pub module: &'static str,
-    /// The permissions it needs, of `r`, `w` and `x`.
-    pub perm: &'static str,
-    /// `Flag` bits; 4 is deprecated, 32 hidden from help.
-    pub flags: u32,
-    /// What carries it out.
-    pub run: Handler,
-}
+/// The monitor's commands, indexed.
+pub type CommandTable = admin::CommandTable<Mon>;
 
-/// A command with the usual flags.
-pub(crate) const fn spec(
-    sig: &'static str,
-    help: &'static str,
-    module: &'static str,
-    perm: &'static str,
-    run: Handler,
-) -> CommandSpec {
-    CommandSpec { sig, help, module, perm, flags: 0, run }
-}
-
-impl CommandSpec {
-    pub(crate) const fn deprecated(self) -> CommandSpec {
-        CommandSpec { flags: 4, ..self }
-    }
-}
+pub(crate) use admin::spec;
 
 const MODULES: &[&[CommandSpec]] = &[
     pg::COMMANDS,
@@ -119,53 +86,14 @@ const MODULES: &[&[CommandSpec]] = &[
     mgr::COMMANDS,
 ];
 
-/// A set of commands, indexed.
-pub struct CommandTable {
-    commands: Vec<(&'static CommandSpec, Signature)>,
-    by_prefix: BTreeMap<String, Vec<usize>>,
-    descriptions: Bytes,
+/// All commands of the monitor.
+pub(crate) fn table() -> CommandTable {
+    CommandTable::of(MODULES)
 }
 
-impl CommandTable {
-    /// All commands of the monitor.
-    pub fn new() -> CommandTable {
-        CommandTable::of(MODULES)
-    }
-
-    /// The commands that `ceph tell mon.X` reaches.
-    pub fn for_tell() -> CommandTable {
-        CommandTable::of(&[tell::COMMANDS])
-    }
-
-    fn of(modules: &[&'static [CommandSpec]]) -> CommandTable {
-        let specs = modules.iter().flat_map(|module| module.iter());
-        let commands: Vec<_> = specs.map(|spec| (spec, Signature::parse(spec.sig))).collect();
-        let mut by_prefix: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for (i, (_, signature)) in commands.iter().enumerate() {
-            by_prefix.entry(signature.prefix.clone()).or_default().push(i);
-        }
-        let descriptions = descriptions::describe(commands.iter().map(|(spec, s)| (*spec, s))).into();
-        CommandTable { commands, by_prefix, descriptions }
-    }
-
-    /// The command a call means: of those with its prefix the first whose required arguments are all there.
-    pub fn find(&self, call: &Call) -> Option<&'static CommandSpec> {
-        let candidates = self.by_prefix.get(&call.prefix)?;
-        let complete = |i: &&usize| self.commands[**i].1.parameters.iter().all(|p| !p.required() || call.has(p.name()));
-        let chosen = candidates.iter().find(complete).or(candidates.first())?;
-        Some(self.commands[*chosen].0)
-    }
-
-    /// What `get_command_descriptions` answers.
-    pub fn descriptions(&self) -> Bytes {
-        self.descriptions.clone()
-    }
-}
-
-impl Default for CommandTable {
-    fn default() -> CommandTable {
-        CommandTable::new()
-    }
+/// The commands that `ceph tell mon.X` and `ceph daemon mon.X` reach.
+pub(crate) fn tell_table() -> CommandTable {
+    CommandTable::of_daemon(&[tell::COMMANDS], Common::<Mon>::COMMANDS)
 }
 
 impl Mon {
@@ -199,8 +127,8 @@ impl Mon {
         let session = session.clone();
         let call = Call::parse(now, &session.peer.entity, parts, input)?;
         let table = if tell { &self.tell_table } else { &self.table };
-        if call.prefix == "get_command_descriptions" {
-            return Ok(Reply::data(table.descriptions()));
+        if let Some(answer) = table.answer_of_itself(&call).filter(|_| tell || call.prefix != "help") {
+            return answer;
         }
         let Some(spec) = table.find(&call) else { return refuse(Errno::EINVAL, "unrecognized command") };
         let allowed = session.may_run(&call, spec);
@@ -208,6 +136,19 @@ impl Mon {
         if !allowed {
             return refuse(Errno::EACCES, "access denied");
         }
+        (spec.run)(self, &call)
+    }
+
+    /// Runs a command of the admin socket.
+    pub(crate) fn run_admin(&mut self, now: Instant, command: &str) -> Answer {
+        self.urgent = true;
+        let call = Call::parse(now, "admin socket", &[command.to_owned()], Bytes::new())?;
+        if let Some(answer) = self.tell_table.answer_of_itself(&call) {
+            return answer;
+        }
+        let Some(spec) = self.tell_table.find(&call) else { return refuse(Errno::EINVAL, "unknown command") };
+        let text = format!("from='admin socket' entity='admin socket' cmd='{}'", call.prefix);
+        self.cluster_log(now, ClusterLevel::DEBUG, "audit", format!("{text} args=[]: dispatch"));
         (spec.run)(self, &call)
     }
 
@@ -236,15 +177,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sound() {
-        let table = CommandTable::new();
-        let parsed: serde_json::Value = serde_json::from_slice(&table.descriptions()).expect("descriptions are JSON");
-        assert_eq!(parsed.as_object().map(|o| o.len()), Some(table.commands.len()));
-        for (spec, signature) in &table.commands {
-            assert!(!spec.help.is_empty() && !spec.module.is_empty(), "{}", spec.sig);
-            assert!(spec.perm.chars().all(|c| "rwx".contains(c)) && !spec.perm.is_empty(), "{}", spec.sig);
-            assert!(!signature.prefix.is_empty());
-            assert_eq!(spec.flags & 8, 0, "no command needs a manager");
+    fn the_tables_are_sound() {
+        for (table, least) in [(table(), 150), (tell_table(), 18)] {
+            let parsed: serde_json::Value = serde_json::from_slice(&table.descriptions()).expect("they are JSON");
+            assert_eq!(parsed.as_object().map(|o| o.len()), Some(table.iter().count()));
+            assert!(table.iter().count() >= least);
+            for (spec, signature) in table.iter() {
+                assert!(!spec.help.is_empty() && !spec.module.is_empty(), "{}", spec.sig);
+                assert!(spec.perm.chars().all(|c| "rwx".contains(c)) && !spec.perm.is_empty(), "{}", spec.sig);
+                assert!(!signature.prefix.is_empty());
+                assert_eq!(spec.flags & 8, 0, "no command needs a manager");
+            }
         }
     }
 }

@@ -99,12 +99,6 @@ fn name_list(call: &Call, names: Vec<String>) -> Reply {
     Reply::either(call, || Value::array(&names), || names.iter().map(|n| format!("{n}\n")).collect())
 }
 
-impl From<&&String> for Value {
-    fn from(text: &&String) -> Value {
-        Value::Text((*text).clone())
-    }
-}
-
 fn ls(mon: &mut Mon, call: &Call) -> Answer {
     Ok(name_list(call, names(&mon.osds.map().crush)))
 }

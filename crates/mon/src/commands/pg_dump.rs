@@ -4,17 +4,20 @@
 //! (`pg_stat_t::dump`, `osd_stat_t::dump`, `object_stat_sum_t::dump`).
 
 use super::osd::set_text;
-use super::pg_list::state_text;
 use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
 use crate::format::{Align, Table, Value, quantity};
 use crate::mon::Mon;
 use crate::object;
 use crate::services::stat_sum::StatSum;
 use crate::services::stats::all_pgs;
-use base::{EVersion, Errno, OsdId, PgId, PoolId};
+use base::{Errno, OsdId, PgId, PoolId};
+use maps::stats::show::state_text;
 use maps::stats::{ObjectStatSum, OsdStat, PgStat, StoreStatfs};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use maps::stats::show::{counts_value, ids};
+pub(super) use maps::stats::show::{pg_value, version};
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     spec(
@@ -38,57 +41,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 /// What Ceph says below every table with omap columns.
 pub(super) const OMAP_NOTE: &str = "* NOTE: Omap statistics are gathered during deep scrub and may be inaccurate soon \
 afterwards depending on utilization. See http://docs.ceph.com/en/latest/dev/placement-group/#omap-statistics for further details.";
-
-/// A log version: `26'33`.
-pub(super) fn version(v: EVersion) -> String {
-    format!("{}'{}", v.epoch, v.version)
-}
-
-/// Counts over objects with the names that dumps use.
-fn counts_value(c: &ObjectStatSum) -> Value {
-    object! {
-        "num_bytes" => c.num_bytes,
-        "num_objects" => c.num_objects,
-        "num_object_clones" => c.num_object_clones,
-        "num_object_copies" => c.num_object_copies,
-        "num_objects_missing_on_primary" => c.num_objects_missing_on_primary,
-        "num_objects_missing" => c.num_objects_missing,
-        "num_objects_degraded" => c.num_objects_degraded,
-        "num_objects_misplaced" => c.num_objects_misplaced,
-        "num_objects_unfound" => c.num_objects_unfound,
-        "num_objects_dirty" => c.num_objects_dirty,
-        "num_whiteouts" => c.num_whiteouts,
-        "num_read" => c.num_rd,
-        "num_read_kb" => c.num_rd_kb,
-        "num_write" => c.num_wr,
-        "num_write_kb" => c.num_wr_kb,
-        "num_scrub_errors" => c.num_scrub_errors,
-        "num_shallow_scrub_errors" => c.num_shallow_scrub_errors,
-        "num_deep_scrub_errors" => c.num_deep_scrub_errors,
-        "num_objects_recovered" => c.num_objects_recovered,
-        "num_bytes_recovered" => c.num_bytes_recovered,
-        "num_keys_recovered" => c.num_keys_recovered,
-        "num_objects_omap" => c.num_objects_omap,
-        "num_objects_hit_set_archive" => c.num_objects_hit_set_archive,
-        "num_bytes_hit_set_archive" => c.num_bytes_hit_set_archive,
-        "num_flush" => c.num_flush,
-        "num_flush_kb" => c.num_flush_kb,
-        "num_evict" => c.num_evict,
-        "num_evict_kb" => c.num_evict_kb,
-        "num_promote" => c.num_promote,
-        "num_flush_mode_high" => c.num_flush_mode_high,
-        "num_flush_mode_low" => c.num_flush_mode_low,
-        "num_evict_mode_some" => c.num_evict_mode_some,
-        "num_evict_mode_full" => c.num_evict_mode_full,
-        "num_objects_pinned" => c.num_objects_pinned,
-        "num_legacy_snapsets" => c.num_legacy_snapsets,
-        "num_large_omap_objects" => c.num_large_omap_objects,
-        "num_objects_manifest" => c.num_objects_manifest,
-        "num_omap_bytes" => c.num_omap_bytes,
-        "num_omap_keys" => c.num_omap_keys,
-        "num_objects_repaired" => c.num_objects_repaired,
-    }
-}
 
 fn statfs_value(s: &StoreStatfs) -> Value {
     object! {
@@ -115,65 +67,6 @@ fn sum_members(sum: &StatSum) -> Value {
         "up" => s.up,
         "acting" => s.acting,
         "num_store_stats" => s.num_store_stats,
-    }
-}
-
-fn ids(osds: &[OsdId]) -> Value {
-    Value::array(osds.iter().map(|o| o.0))
-}
-
-/// One placement group as programs read it.
-pub(super) fn pg_value(pg: PgId, s: &PgStat) -> Value {
-    let time = |at: wire::types::UTime| quantity::local_time(at.into());
-    object! {
-        "pgid" => pg.to_string(),
-        "version" => version(s.version),
-        "reported_seq" => s.reported_seq,
-        "reported_epoch" => s.reported_epoch.0,
-        "state" => state_text(s.state),
-        "last_fresh" => time(s.last_fresh),
-        "last_change" => time(s.last_change),
-        "last_active" => time(s.last_active),
-        "last_peered" => time(s.last_peered),
-        "last_clean" => time(s.last_clean),
-        "last_became_active" => time(s.last_became_active),
-        "last_became_peered" => time(s.last_became_peered),
-        "last_unstale" => time(s.last_unstale),
-        "last_undegraded" => time(s.last_undegraded),
-        "last_fullsized" => time(s.last_fullsized),
-        "mapping_epoch" => s.mapping_epoch.0,
-        "log_start" => version(s.log_start),
-        "ondisk_log_start" => version(s.ondisk_log_start),
-        "created" => s.created.0,
-        "last_epoch_clean" => s.last_epoch_clean.0,
-        "parent" => s.parent.to_string(),
-        "parent_split_bits" => s.parent_split_bits,
-        "last_scrub" => version(s.last_scrub),
-        "last_scrub_stamp" => time(s.last_scrub_stamp),
-        "last_deep_scrub" => version(s.last_deep_scrub),
-        "last_deep_scrub_stamp" => time(s.last_deep_scrub_stamp),
-        "last_clean_scrub_stamp" => time(s.last_clean_scrub_stamp),
-        "log_size" => s.log_size,
-        "ondisk_log_size" => s.ondisk_log_size,
-        "stats_invalid" => s.invalid.all,
-        "dirty_stats_invalid" => s.invalid.dirty,
-        "omap_stats_invalid" => s.invalid.omap,
-        "hitset_stats_invalid" => s.invalid.hit_set,
-        "hitset_bytes_stats_invalid" => s.invalid.hit_set_bytes,
-        "pin_stats_invalid" => s.invalid.pin,
-        "manifest_stats_invalid" => s.invalid.manifest,
-        "snaptrimq_len" => s.snaptrimq_len,
-        "stat_sum" => counts_value(&s.stats.sum),
-        "up" => ids(&s.up),
-        "acting" => ids(&s.acting),
-        "avail_no_missing" => Value::array(s.avail_no_missing.iter().map(|shard| shard.osd.to_string())),
-        "object_location_counts" => Value::Array(vec![]),
-        "blocked_by" => ids(&s.blocked_by),
-        "up_primary" => s.up_primary.0,
-        "acting_primary" => s.acting_primary.0,
-        "purged_snaps" => Value::array(s.purged_snaps.intervals().map(|(start, len)| {
-            object! { "start" => start.0, "length" => len }
-        })),
     }
 }
 

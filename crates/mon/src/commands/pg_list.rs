@@ -11,6 +11,7 @@ use crate::mon::Mon;
 use crate::object;
 use crate::services::stats::all_pgs;
 use base::{Duration, Errno, Instant, OsdId, PgId, PoolId};
+use maps::stats::show::state_text;
 use maps::stats::{PgStat, PgState};
 use std::borrow::Cow;
 
@@ -139,11 +140,6 @@ fn table(pgs: &[(PgId, Cow<'_, PgStat>)], now: Instant) -> String {
         table.row(row);
     }
     format!("{}\n{OMAP_NOTE}\n", table.render())
-}
-
-/// A state as people read it; nothing known is `unknown`.
-pub(super) fn state_text(state: PgState) -> String {
-    if state == PgState::default() { "unknown".to_owned() } else { state.to_string() }
 }
 
 fn ls_by_pool(mon: &mut Mon, call: &Call) -> Answer {

@@ -10,6 +10,7 @@ use super::snaps::{AroundWrite, PgSnaps};
 use super::trimming::TrimOf;
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
+use crate::counters::Stamps;
 use crate::limits::{LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX};
 use crate::ops::execution::{Ask, AskOf, Circumstances, Request, Watching};
 use crate::ops::state::ObjectState;
@@ -17,7 +18,7 @@ use crate::ops::{OpClass, Outcome, Plan, bare_outcomes, execute};
 use crate::replication::ReplicatedWrite;
 use crate::reply;
 use crate::watch::Effect;
-use base::{EVersion, Epoch, Errno};
+use base::{EVersion, Epoch, Errno, Instant};
 use bytes::Bytes;
 use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, Transaction};
 use wire::Encode;
@@ -52,6 +53,8 @@ pub struct ClientRequest {
     pub bytes: usize,
     /// The interval in which it was started; a late answer of the store to an older one starts it again.
     pub interval: Epoch,
+    /// When it reached the stages of its way.
+    pub stamps: Stamps,
 }
 
 impl ClientRequest {
@@ -74,6 +77,11 @@ impl ClientRequest {
             watching,
             snaps: snaps.of_request(self),
         }
+    }
+
+    /// Bytes that came with its ops.
+    pub fn payload_bytes(&self) -> u64 {
+        self.message.ops.iter().map(|item| item.payload.len() as u64).sum()
     }
 
     /// Nothing that was read before counts any more.
@@ -110,7 +118,12 @@ pub struct InFlight {
 impl Pg {
     /// Takes a request that belongs here.
     pub fn handle_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
+        if request.stamps.reached == Instant::ZERO {
+            request.stamps.reached = core.now;
+            core.counters.op_before_dequeue_op_lat.add(core.now.since(request.stamps.initiated));
+        }
         if !self.is_active() {
+            request.stamps.waited = core.now;
             if self.waiting.len() >= PG_WAITING_MAX {
                 crate::requests::hold_requests(core, request.conn, self.id);
                 core.sessions.release(request.bytes);
@@ -126,6 +139,7 @@ impl Pg {
         let class = request.plan.class;
         if let Some(queue) = self.objects.get_mut(&request.object) {
             if !queue.waiting.is_empty() || !queue.admits(class) {
+                request.stamps.blocked = core.now;
                 queue.waiting.push_back(request);
                 return;
             }
@@ -146,7 +160,10 @@ impl Pg {
     fn start_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         request.circumstances.now = core.now;
         request.circumstances.last_user_version = self.info.last_user_version;
+        request.stamps.started = core.now;
         let queue = self.objects.get_mut(&request.object).expect("the caller has made it");
+        core.counters.object_ctx_cache_total.inc();
+        core.counters.object_ctx_cache_hit.0 += u64::from(queue.state.is_some());
         match request.plan.class {
             OpClass::Read => queue.readers += 1,
             OpClass::Write if queue.state.is_some() => return self.run_write(core, request),
@@ -408,6 +425,9 @@ impl Pg {
 
     /// A member has everything up to `version`: answers what all have now.
     pub fn member_committed(&mut self, core: &mut Core, from: base::OsdId, version: EVersion) {
+        if let Ok(at) = self.in_flight.binary_search_by_key(&version, |write| write.version) {
+            self.in_flight[at].request.stamps.committed_by(core.now, from == core.me());
+        }
         let Role::Active(replication) = &mut self.role else { return };
         let Some(all) = replication.committed(from, version) else { return };
         while self.in_flight.front().is_some_and(|write| write.version <= all) {

@@ -86,6 +86,7 @@ impl Pg {
             Ok((entry, mut transaction)) => {
                 self.append_to_log(entry, write.entry.clone(), write.trim_to, &mut transaction);
                 self.counters.writes += 1;
+                core.counters.replicated((write.transaction.len() + write.payload.len()) as u64);
                 let why = PgCommit::ReplicaWrite(conn, write.peering, write.version);
                 core.commit(CommitFor::Pg(self.id, why), transaction);
             }

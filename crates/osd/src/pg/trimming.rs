@@ -14,6 +14,7 @@ use super::snaps::{index_key, index_object, index_prefix, indexed_clone};
 use super::watching::OWN_CONN;
 use super::{Pg, PgCommit, PgRead};
 use crate::core::{CommitFor, Core};
+use crate::counters::Stamps;
 use crate::limits::SNAP_TRIM_CLONES_PER_TURN;
 use crate::ops::execution::{Caller, Circumstances};
 use crate::ops::state::ObjectState;
@@ -120,6 +121,7 @@ impl Pg {
             trims: Some(TrimOf { snap, clone: clone.snap() }),
             bytes: 0,
             interval: self.since,
+            stamps: Stamps::at(core.now),
         });
         self.handle_request(core, request);
     }

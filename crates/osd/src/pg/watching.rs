@@ -7,6 +7,7 @@
 use super::Pg;
 use super::client_io::ClientRequest;
 use crate::core::Core;
+use crate::counters::Stamps;
 use crate::ops::execution::{self, Circumstances, Watching};
 use crate::ops::state::ObjectState;
 use crate::ops::watch::EXPIRE;
@@ -160,6 +161,7 @@ impl Pg {
             trims: None,
             bytes: 0,
             interval: Epoch(0),
+            stamps: Stamps::at(core.now),
         })
     }
 

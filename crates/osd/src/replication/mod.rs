@@ -69,6 +69,13 @@ impl Replication {
         }
     }
 
+    /// Up to where a member has everything; none where it is no member.
+    pub fn progress(&self, osd: OsdId) -> Option<EVersion> {
+        match self {
+            Replication::PrimaryCopy(s) => s.progress(osd),
+        }
+    }
+
     /// A member forgot the session: what it had not confirmed is sent again.
     pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
         match self {

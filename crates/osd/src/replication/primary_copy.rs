@@ -82,6 +82,11 @@ impl PrimaryCopy {
         self.all_committed
     }
 
+    /// Up to where a member has everything; none where it is no member.
+    pub fn progress(&self, osd: OsdId) -> Option<EVersion> {
+        self.members.iter().find(|(member, _)| *member == osd).map(|(_, version)| *version)
+    }
+
     /// Sends again what `osd` has not confirmed.
     pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
         let Some((_, has)) = self.members.iter().find(|(member, _)| *member == osd) else { return };

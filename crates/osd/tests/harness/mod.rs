@@ -131,6 +131,7 @@ impl Cluster {
             store_bytes: 1 << 30,
             accept_loss: false,
             stats_interval: Duration::from_secs(5),
+            options: std::collections::BTreeMap::new(),
         };
         let image = BootImage::load(config.id, config.osd_fsid, &mut |r| store.read(&r)).expect("our own store");
         let osd = Osd::new(self.now, config, SecretRng::from_entropy([nonce as u8; 32]), image);

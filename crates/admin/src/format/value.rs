@@ -16,6 +16,8 @@ pub enum Value {
     Uint(u64),
     /// A floating-point number.
     Float(f64),
+    /// A number whose digits are given, as Ceph writes times: `0.000000000`.
+    Digits(String),
     /// Text.
     Text(String),
     /// A list.
@@ -72,6 +74,12 @@ impl From<String> for Value {
 impl From<&String> for Value {
     fn from(value: &String) -> Value {
         Value::Text(value.clone())
+    }
+}
+
+impl From<&&String> for Value {
+    fn from(value: &&String) -> Value {
+        Value::Text((*value).clone())
     }
 }
 
@@ -142,6 +150,7 @@ impl Value {
             Value::Int(i) => push(out, format_args!("{i}")),
             Value::Uint(u) => push(out, format_args!("{u}")),
             Value::Float(f) => out.push_str(&percent_g(*f, 17)),
+            Value::Digits(digits) => out.push_str(digits),
             Value::Text(text) => write_string(out, text),
             Value::Array(items) => {
                 out.push('[');

@@ -8,7 +8,7 @@ use crate::format::Value;
 use crate::object;
 
 /// The descriptions of `table`, compact as Ceph sends them.
-pub(super) fn describe<'a>(table: impl Iterator<Item = (&'a CommandSpec, &'a Signature)>) -> String {
+pub(super) fn describe<'a, E: 'static>(table: impl Iterator<Item = (&'a CommandSpec<E>, &'a Signature)>) -> String {
     let commands = table.enumerate().map(|(i, (spec, signature))| {
         let words = signature.prefix.split(' ').map(Value::from);
         let parameters = (signature.parameters.iter()).map(|p| Value::members(p.properties.iter().copied()));

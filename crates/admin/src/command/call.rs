@@ -4,15 +4,17 @@
 //! `src/common/cmdparse.cc`: all strings of the message make one JSON object; `prefix` names the command, `format` the
 //! output. Integers are taken from numbers and from text that reads as one, as clients in several languages send both.
 //!
-//! Read next: `mod`, which looks the prefix up.
+//! Read next: `table`, which looks the prefix up.
 
 use crate::format::OutputFormat;
-use crate::limits::COMMAND_JSON_BYTES_MAX;
 use base::{Errno, Instant, OsdId, PgId};
 use bytes::Bytes;
 use serde_json::{Map, Value as Json};
 
 use super::answer::{Refused, refuse};
+
+/// The longest command: the largest real ones (`osd reweightn` over thousands of OSDs) stay far below.
+pub const COMMAND_JSON_BYTES_MAX: usize = 1 << 20;
 
 /// A command with its arguments.
 #[derive(Clone, Debug)]

@@ -43,7 +43,7 @@ const PROFILES: &[&str] = &["balanced", "high_recovery_ops", "high_client_ops", 
 const ALGORITHMS: &[&str] = &["none", "snappy", "zlib", "zstd", "lz4"];
 
 /// Every option, by theme.
-pub(crate) static OPTIONS: &[OptionSpec] = &[
+pub static OPTIONS: &[OptionSpec] = &[
     // The network and authentication.
     option("fsid", Text, "", "The cluster's id").basic().startup(),
     option("host", Text, "", "The host's name as daemons report it").basic().startup(),
@@ -76,6 +76,7 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
     option("log_to_stderr", Bool, "true", "Log to standard error").basic(),
     option("err_to_stderr", Bool, "true", "Log errors to standard error").basic(),
     option("mon_cluster_log_to_file", Bool, "true", "Write the cluster log to a file"),
+    option("admin_socket", Text, "", "Where a daemon answers `ceph daemon`; none where empty").startup(),
     option("clog_to_monitors", Text, "default=true", "Send the daemons' part of the cluster log to the monitor"),
     debug("debug_auth", "1/5"),
     debug("debug_client", "0/5"),
@@ -204,6 +205,16 @@ pub(crate) static OPTIONS: &[OptionSpec] = &[
     option("osd_max_write_size", Size, "90", "MiB of one write at most").min(4.0),
     option("osd_client_message_size_cap", Size, "524288000", "Bytes of clients' requests held at once"),
     option("osd_client_message_cap", Uint, "0", "Clients' requests held at once; 0 for no limit"),
+    option("osd_enable_op_tracker", Bool, "true", "Keep a history of operations"),
+    option("osd_op_complaint_time", Float, "30.000000", "Seconds after which an operation counts as slow"),
+    option("osd_op_history_size", Uint, "20", "Operations kept for `dump_historic_ops`"),
+    option("osd_op_history_duration", Uint, "600", "Seconds that operations are kept for `dump_historic_ops`"),
+    option("osd_op_history_slow_op_size", Uint, "20", "Operations kept for `dump_historic_slow_ops`"),
+    option("osd_op_history_slow_op_threshold", Float, "10.000000", "Seconds after which an operation is kept there"),
+    option("osd_bench_small_size_max_iops", Uint, "100", "Operations a second that `bench` may assume of small ones"),
+    option("osd_bench_large_size_max_throughput", Size, "104857600", "Bytes a second it may assume of large ones"),
+    option("osd_bench_max_block_size", Size, "67108864", "The largest piece that `bench` writes"),
+    option("osd_bench_duration", Uint, "30", "Seconds that `bench` may take by those rates"),
     option("osd_map_message_max", Int, "40", "OSD map epochs in one message"),
     option("osd_scrub_auto_repair", Bool, "false", "Repair what scrub finds"),
     option("osd_max_scrubs", Int, "1", "Scrubs at once, from and to an OSD").min(1.0),

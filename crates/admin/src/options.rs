@@ -4,9 +4,10 @@
 //! defaults are Ceph's (v16.2 `src/common/options.cc`); what Loligo adds is named in the same manner. Values are
 //! normalized on entry as `Option::parse_value` does, so that the same setting always reads the same.
 //!
-//! Read next: `options_table`, the table itself; `services::config`, which keeps what is set.
+//! Read next: `options_table`, the table itself; `settings`, what a daemon's options are.
 
-use crate::options_table::OPTIONS;
+use crate::format::Value;
+pub use crate::options_table::OPTIONS;
 use core::fmt::Display;
 
 /// The type of an option's value.
@@ -138,6 +139,31 @@ impl OptionSpec {
                 }
                 Ok(value.to_owned())
             }
+        }
+    }
+
+    /// The option as `config help` describes it.
+    pub fn describe(&self) -> Value {
+        let bound = |bound: Option<f64>| bound.map(|b| b.to_string()).unwrap_or_default();
+        let default = match self.default.parse::<i64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => Value::from(self.default),
+        };
+        crate::object! {
+            "name" => self.name,
+            "type" => self.kind.name(),
+            "level" => self.level.name(),
+            "desc" => self.about,
+            "long_desc" => "",
+            "default" => default,
+            "daemon_default" => "",
+            "tags" => Value::Array(vec![]),
+            "services" => Value::Array(vec![]),
+            "see_also" => Value::Array(vec![]),
+            "min" => bound(self.range.0),
+            "max" => bound(self.range.1),
+            "can_update_at_runtime" => self.runtime,
+            "flags" => Value::array(self.runtime.then_some("runtime")),
         }
     }
 

@@ -1,0 +1,114 @@
+//! The OSD as its operator sees it: options and counters.
+//!
+//! Read next: `commands`, the table that `ceph daemon osd.N` and `ceph tell osd.N` share.
+
+use crate::commands;
+use crate::limits::{CLIENT_REQUEST_BYTES_MAX, CLIENT_REQUESTS_MAX};
+use crate::osd::Osd;
+use admin::counters::CounterSet;
+use admin::ops::HistoryLimits;
+use admin::{Administered, Answer, Call, Layer, Transport, transport};
+use base::{Duration, Errno, Instant};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+impl Osd {
+    /// A command of the admin socket: who reaches the socket may do everything.
+    pub fn admin_command(&mut self, now: Instant, command: &str) -> Bytes {
+        self.core.now = now;
+        let call = Call::parse(now, "admin socket", &[command.to_owned()], Bytes::new());
+        let answer = call.and_then(|call| self.run_command(&call));
+        self.run();
+        admin::daemon::socket_text(answer)
+    }
+
+    /// Runs a command, whichever door it came through.
+    pub(crate) fn run_command(&mut self, call: &Call) -> Answer {
+        let table = commands::table();
+        if let Some(answer) = table.answer_of_itself(call) {
+            return answer;
+        }
+        match table.find(call) {
+            Some(spec) => (spec.run)(self, call),
+            None => admin::refuse(Errno::EINVAL, format!("unrecognized command: {}", call.prefix)),
+        }
+    }
+
+    /// Takes note of the driver's counts.
+    pub fn note_transport(&mut self, counts: &Transport) {
+        self.transport = *counts;
+    }
+
+    /// The monitor's part of the options has changed.
+    pub(crate) fn take_central_config(&mut self, options: BTreeMap<String, String>) {
+        self.core.settings.replace_central(options);
+        self.apply_options();
+    }
+
+    /// Takes over the options that are asked for often.
+    pub(crate) fn apply_options(&mut self) {
+        let settings = &self.core.settings;
+        let seconds = |name: &str| Duration::from_secs_f64(settings.number(name).clamp(0.0, 1e9));
+        let count = |name: &str| (settings.number(name) as usize).min(crate::limits::HISTORY_OPS_MAX);
+        let limits = HistoryLimits {
+            ops: count("osd_op_history_size"),
+            age: seconds("osd_op_history_duration"),
+            slow_ops: count("osd_op_history_slow_op_size"),
+            slow: seconds("osd_op_history_slow_op_threshold"),
+        };
+        self.core.complaint = seconds("osd_op_complaint_time");
+        self.core.track = settings.value("osd_enable_op_tracker") == "true";
+        self.core.history.set_limits(limits);
+    }
+}
+
+impl Administered for Osd {
+    fn entity(&self) -> String {
+        format!("osd.{}", self.core.me())
+    }
+
+    fn layer(&self, layer: Layer, option: &str) -> Option<String> {
+        self.core.settings.layer(layer, option).map(str::to_owned)
+    }
+
+    fn set_override(&mut self, option: &str, value: Option<String>) {
+        self.core.settings.set_override(option, value);
+        self.apply_options();
+    }
+
+    fn visit_counters(&self, see: &mut dyn FnMut(&str, &dyn CounterSet)) {
+        let (requests, bytes) = self.core.sessions.load();
+        let mut osd = self.core.counters;
+        let (me, pgs) = (self.core.me(), self.pgs.values());
+        osd.op_wip.0 = requests as u64;
+        osd.numpg.0 = pgs.len() as u64;
+        osd.numpg_primary.0 = pgs.clone().filter(|pg| pg.is_primary()).count() as u64;
+        osd.numpg_stray.0 = pgs.filter(|pg| !pg.sets.acting.contains(&me)).count() as u64;
+        osd.numpg_replica.0 = osd.numpg.0.saturating_sub(osd.numpg_primary.0 + osd.numpg_stray.0);
+        osd.heartbeat_to_peers.0 = self.companions().len() as u64;
+        let used: u64 = self.pgs.values().map(|pg| pg.info.totals.bytes).sum();
+        osd.stat_bytes.0 = self.core.config.store_bytes;
+        osd.stat_bytes_used.0 = used;
+        osd.stat_bytes_avail.0 = self.core.config.store_bytes.saturating_sub(used);
+        see(transport::SET, &self.transport.since(&self.transport_base));
+        see("osd", &osd);
+        let (mut held, mut count) = (self.core.throttle, self.core.throttle);
+        (held.val.0, held.max.0) = (bytes as u64, CLIENT_REQUEST_BYTES_MAX as u64);
+        (count.val.0, count.max.0) = (requests as u64, CLIENT_REQUESTS_MAX as u64);
+        see("throttle-osd_client_bytes", &held);
+        see("throttle-osd_client_messages", &count);
+    }
+
+    fn reset_counters(&mut self, set: Option<&str>) {
+        let meant = |name: &str| set.is_none_or(|set| set == name);
+        if meant("osd") {
+            self.core.counters.reset();
+        }
+        if meant("throttle-osd_client_bytes") || meant("throttle-osd_client_messages") {
+            self.core.throttle.reset();
+        }
+        if meant(transport::SET) {
+            self.transport_base = self.transport;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `query`: everything an OSD knows of a placement group that it leads.
+//!
+//! Follows the shape of Ceph v16.2 `src/osd/PeeringState.cc` (`PeeringState::dump_pg_info`, `pg_info_t::dump`), as far
+//! as this OSD's peering has the same things to tell.
+
+use crate::osd::Osd;
+use crate::pg::peering::Step;
+use crate::pg::{Pg, Role};
+use crate::stats::{pg_stat, pg_state};
+use admin::format::quantity::local_time;
+use admin::{Answer, Call, CommandSpec, Reply, Value, object, refuse, spec};
+use base::{Epoch, Errno, OsdId};
+use maps::stats::PgStat;
+use maps::stats::show::{ids, stat_value, state_text, version};
+
+pub(crate) const COMMANDS: &[CommandSpec<Osd>] = &[
+    spec("query", "show everything that is known of a PG", "osd", "r", query),
+    spec("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query", "show a PG", "osd", "r", pg_command),
+    spec(
+        "list_unfound name=pgid,type=CephPgid,req=false",
+        "list a PG's objects of which no copy is known",
+        "osd",
+        "r",
+        unfound,
+    ),
+];
+
+fn pg_command(osd: &mut Osd, call: &Call) -> Answer {
+    match call.text("cmd")?.as_str() {
+        "query" => query(osd, call),
+        "list_unfound" => unfound(osd, call),
+        other => refuse(Errno::EOPNOTSUPP, format!("pg {other} is not supported")),
+    }
+}
+
+/// The PG that a call names, if this OSD leads it.
+fn led<'a>(osd: &'a mut Osd, call: &Call) -> Result<(&'a crate::core::Core, &'a mut Pg), admin::Refused> {
+    let id = call.pg("pgid")?;
+    match osd.pgs.get_mut(&id) {
+        Some(pg) if pg.is_primary() => Ok((&osd.core, pg)),
+        Some(_) => refuse(Errno::EAGAIN, format!("not primary for pgid {id}")),
+        None => refuse(Errno::ENOENT, format!("i don't have pgid {id}")),
+    }
+}
+
+fn info_value(pg: &Pg, known_since: Epoch, last_update: base::EVersion, stat: &PgStat) -> Value {
+    let info = &pg.info;
+    let history = object! {
+        "epoch_created" => known_since.0,
+        "epoch_pool_created" => known_since.0,
+        "last_epoch_started" => info.last_epoch_started.0,
+        "last_interval_started" => pg.since.0,
+        "last_epoch_clean" => info.last_epoch_clean.0,
+        "last_interval_clean" => info.last_epoch_clean.0,
+        "last_epoch_split" => 0,
+        "last_epoch_marked_full" => 0,
+        "same_up_since" => pg.since.0,
+        "same_interval_since" => pg.since.0,
+        "same_primary_since" => pg.since.0,
+        "last_scrub" => version(stat.last_scrub),
+        "last_scrub_stamp" => local_time(stat.last_scrub_stamp.into()),
+        "last_deep_scrub" => version(stat.last_deep_scrub),
+        "last_deep_scrub_stamp" => local_time(stat.last_deep_scrub_stamp.into()),
+        "last_clean_scrub_stamp" => local_time(stat.last_clean_scrub_stamp.into()),
+        "prior_readable_until_ub" => 0,
+    };
+    object! {
+        "pgid" => pg.id.to_string(),
+        "last_update" => version(last_update),
+        "last_complete" => version(last_update),
+        "log_tail" => version(info.log_tail),
+        "last_user_version" => info.last_user_version,
+        "last_backfill" => "MAX",
+        "purged_snaps" => Value::Array(vec![]),
+        "history" => history,
+        "stats" => stat_value(stat),
+        "empty" => u32::from(last_update == base::EVersion::default()),
+        "dne" => 0,
+        "incomplete" => u32::from(info.incomplete),
+        "last_epoch_started" => info.last_epoch_started.0,
+        "hit_set_history" => object! { "current_last_update" => "0'0", "history" => Value::Array(vec![]) },
+    }
+}
+
+fn query(osd: &mut Osd, call: &Call) -> Answer {
+    let (core, pg) = led(osd, call)?;
+    let stat = pg_stat(core, pg);
+    let created = core.placement.get(pg.id).map_or(Epoch(0), |history| history.known_since);
+    let members: Vec<OsdId> = pg.sets.acting.iter().copied().filter(|osd| *osd != OsdId::NONE).collect();
+    let mut sorted: Vec<String> = members.iter().map(|osd| osd.to_string()).collect();
+    sorted.sort_unstable();
+    // Only what the members have said is shown of them: how far each is, while their counts are the primary's.
+    let peers = members.iter().filter(|osd| **osd != core.me()).filter_map(|osd| {
+        let at = match &pg.role {
+            Role::Active(replication) => replication.progress(*osd)?,
+            Role::Peering(peering) => peering.answers.get(osd)?.info?.last_update,
+            Role::Waiting | Role::Replica(..) => return None,
+        };
+        let mut peer = object! { "peer" => osd.to_string() };
+        peer.extend(info_value(pg, created, at, &PgStat::default()));
+        Some(peer)
+    });
+    let peers = Value::Array(peers.collect());
+    let value = object! {
+        "snap_trimq" => "[]",
+        "snap_trimq_len" => stat.snaptrimq_len,
+        "state" => state_text(pg_state(core, pg)),
+        "epoch" => core.epoch().0,
+        "up" => ids(&pg.sets.up),
+        "acting" => ids(&pg.sets.acting),
+        "acting_recovery_backfill" => sorted,
+        "info" => info_value(pg, created, pg.info.last_update, &stat),
+        "peer_info" => peers,
+        "recovery_state" => Value::Array(vec![step_value(pg), started_value(pg)]),
+    };
+    Ok(Reply::value(call, &value))
+}
+
+fn step_value(pg: &Pg) -> Value {
+    let (name, entered) = match &pg.role {
+        Role::Active(_) => ("Started/Primary/Active", pg.last_active),
+        Role::Peering(peering) => {
+            let name = match peering.step {
+                Step::Asking(_) => "Started/Primary/Peering/GetInfo",
+                Step::Fetching(_) => "Started/Primary/Peering/GetLog",
+                Step::Down(_) => "Started/Primary/Peering/Down",
+                Step::TooFew => "Started/Primary/Peering/WaitActingChange",
+                Step::Promising => "Started/Primary/Peering/WaitUpThru",
+                Step::Spreading { .. } => "Started/Primary/Active/Activating",
+            };
+            (name, pg.last_change)
+        }
+        Role::Waiting | Role::Replica(..) => ("Started", pg.last_change),
+    };
+    let mut value = object! { "name" => name, "enter_time" => local_time(entered) };
+    if let Role::Peering(peering) = &pg.role
+        && let Step::Down(why) = &peering.step
+    {
+        value.push("blocked", *why);
+    }
+    value
+}
+
+fn started_value(pg: &Pg) -> Value {
+    object! { "name" => "Started", "enter_time" => local_time(pg.last_change) }
+}
+
+/// A PG serves only when it has everything.
+fn unfound(osd: &mut Osd, call: &Call) -> Answer {
+    let (_, pg) = led(osd, call)?;
+    let value = object! {
+        "num_missing" => 0,
+        "num_unfound" => 0,
+        "objects" => Value::Array(vec![]),
+        "state" => if pg.is_active() { "Active" } else { "Peering" },
+        "available_might_have_unfound" => false,
+        "might_have_unfound" => Value::Array(vec![]),
+        "more" => false,
+    };
+    Ok(Reply::value(call, &value))
+}

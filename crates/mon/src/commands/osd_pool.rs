@@ -70,7 +70,7 @@ pub(super) fn pool_value(map: &OsdMap, id: PoolId, pool: &PgPool, id_key: &str) 
         "last_force_op_resend_prenautilus" => pool.last_force_op_resend_prenautilus.to_string(),
         "last_force_op_resend_preluminous" => pool.last_force_op_resend_preluminous.to_string(),
         "auid" => pool.auid,
-        "snap_mode" => if pool.snaps.is_empty() { "selfmanaged" } else { "pool" },
+        "snap_mode" => if pool.flags.contains(PoolFlags::POOL_SNAPS) { "pool" } else { "selfmanaged" },
         "snap_seq" => pool.snap_seq.0,
         "snap_epoch" => pool.snap_epoch.0,
         "pool_snaps" => Value::array(pool.snaps.values().map(|snap| object! {

@@ -3,13 +3,14 @@
 //! `plan` says what the ops have to read, before anything runs; `execute` takes the answer and gives results, the
 //! changes to commit and the state the object will have. An op that finds out only while it runs what it needs (a
 //! class's method, a read of a snapshot) asks, and the request is run again from the start when the answer is there.
-//! Reads inside a compound see the object as it was before the compound, except for its existence and size, as in Ceph (v16.2 `src/osd/PrimaryLogPG.cc`, `do_osd_ops`).
+//! Reads inside a compound see the object as it was before the compound, except for its existence and size, as in
+//! Ceph (v16.2 `src/osd/PrimaryLogPG.cc`, `do_osd_ops`).
 //!
 //! Invariants: the ops succeed or fail as one (a failed compound changes nothing); `execute` consumes the answer's
 //! parts in the order in which `plan` asked for them, and further answers in the order of the questions.
 //!
-//! Read next: `execution`: a compound while it runs; `data`, `xattr`, `omap`: one file per family of ops; `state`: what
-//! an op knows of its object.
+//! Read next: `execution`: a compound while it runs; `data`, `xattr`, `omap`: one file per family of ops; `snaps`: what
+//! snapshots do to requests; `state`: what an op knows of its object.
 
 pub mod clones;
 mod data;

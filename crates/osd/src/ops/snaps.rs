@@ -238,3 +238,58 @@ pub fn trim(before: &ObjectState, clone: SnapId, removed: &SnapSet) -> Option<Ou
         effects: Vec::new(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn with_clones(exists: bool, list: &[(u64, &[u64])]) -> ObjectState {
+        let list = list.iter().map(|(id, snaps)| CloneInfo {
+            id: SnapId(*id),
+            snaps: snaps.iter().copied().map(SnapId).collect(),
+            size: 10,
+            overlap: Extents::range(0, 4),
+        });
+        let clones = Clones { seq: SnapId(9), list: list.collect() };
+        let mut state = ObjectState { exists, size: if exists { 10 } else { 0 }, ..ObjectState::default() };
+        state.info.whiteout = !exists;
+        state.info.clones = Some(Arc::new(clones));
+        state
+    }
+
+    fn removed(snaps: &[u64]) -> SnapSet {
+        let mut set = SnapSet::default();
+        snaps.iter().for_each(|snap| set.insert(SnapId(*snap)));
+        set
+    }
+
+    #[test]
+    fn what_is_written_is_known_from_the_changes() {
+        let data = |len| Bytes::from(vec![1; len]);
+        let of = |changes: &[Op], size| written(changes, size).iter().map(|e| (e.offset, e.len)).collect::<Vec<_>>();
+        assert_eq!(of(&[Op::Write(5, data(3)), Op::Zero(20, 2)], 10), [(5, 3), (20, 2)]);
+        assert_eq!(of(&[Op::Truncate(4)], 10), [(4, 6)]);
+        assert_eq!(of(&[Op::Truncate(14)], 10), [], "what is added was not there");
+        assert_eq!(of(&[Op::Write(10, data(2)), Op::Remove, Op::Write(0, data(1))], 10), [(0, 12)]);
+        assert_eq!(of(&[Op::Touch, Op::OmapClear], 10), []);
+    }
+
+    #[test]
+    fn a_clone_goes_with_its_last_snapshot_and_a_whiteout_with_its_last_clone() {
+        let state = with_clones(true, &[(3, &[2, 3]), (5, &[5])]);
+        let left = |outcome: &Outcome| {
+            let clones = outcome.state.info.clones.as_ref().expect("it has a past");
+            clones.pairs().map(|(snap, clone)| (snap.0, clone.0)).collect::<Vec<_>>()
+        };
+        let some = trim(&state, SnapId(3), &removed(&[2, 7])).expect("there is something");
+        assert_eq!(left(&some), [(3, 3), (5, 5)]);
+        assert_eq!(left(&trim(&state, SnapId(3), &removed(&[2, 3])).expect("there is something")), [(5, 5)]);
+        assert!(trim(&state, SnapId(3), &removed(&[7])).is_none(), "nothing of it is removed");
+        assert!(trim(&state, SnapId(4), &removed(&[3])).is_none(), "there is no such clone");
+        let last = trim(&with_clones(false, &[(3, &[3])]), SnapId(3), &removed(&[3])).expect("there is something");
+        assert_eq!((last.changes.as_slice(), last.state), (&[Op::Remove][..], ObjectState::default()));
+        let kept = trim(&with_clones(true, &[(3, &[3])]), SnapId(3), &removed(&[3])).expect("there is something");
+        assert!(kept.state.exists && kept.state.totals().clones == 0);
+    }
+}

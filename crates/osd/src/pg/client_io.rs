@@ -397,6 +397,10 @@ impl Pg {
 
     fn count_write(&mut self, before: &ObjectState, outcome: &Outcome) {
         self.info.totals.change(before.totals(), outcome.state.totals());
+        if outcome.ops.is_empty() {
+            // The PG's own: no client wrote.
+            return;
+        }
         self.counters.writes += 1;
         let payload = |op: &Op| if let Op::Write(_, data) = op { data.len() as u64 } else { 0 };
         self.counters.written_bytes += outcome.changes.iter().map(payload).sum::<u64>();

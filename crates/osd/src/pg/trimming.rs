@@ -5,7 +5,8 @@
 //! clients' on that object, has no name (it is never sent again) and no answer. A snapshot that the index does not
 //! name any more is purged, and so reported; the monitor takes it out of the map when every PG has said so.
 //!
-//! Invariants: one turn at a time; nothing of it outlives its interval.
+//! Invariants: one turn at a time; nothing of it outlives its interval; a store that cannot tell ends the trimming of
+//! the interval.
 //!
 //! Follows Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`SnapTrimmer`). Read next: `ops::snaps::trim`.
 

@@ -131,6 +131,8 @@ fn data_ops_do_what_ceph_s_do() {
     let steps: Vec<(OsdOpItem, i32, &str)> = vec![
         (OsdOpItem::new(OpCode::DELETE), e(Errno::ENOENT), ""),
         (OsdOpItem::new(OpCode::STAT), e(Errno::ENOENT), ""),
+        // At snapshot 0 it was not there either.
+        (OsdOpItem::new(OpCode::ROLLBACK), 0, ""),
         (range(OpCode::TRUNCATE, 5, 0), 0, ""),
         (range(OpCode::ZERO, 0, 5), 0, ""),
         (write(3, "abc"), 0, "\0\0\0abc"),
@@ -153,8 +155,6 @@ fn data_ops_do_what_ceph_s_do() {
         (range(OpCode::CMPEXT, 0, 2).with_payload("ab"), 0, "ab"),
         (range(OpCode::CMPEXT, 0, 2).with_payload("ax"), -4096, "ab"),
         (range(OpCode::CMPEXT, 0, 4).with_payload("ab\0\0"), 0, "ab"),
-        // At snapshot 0 it was not there.
-        (OsdOpItem::new(OpCode::ROLLBACK), 0, ""),
     ];
     for (op, code, content) in steps {
         let text = format!("{op:?}");

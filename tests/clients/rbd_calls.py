@@ -259,6 +259,33 @@ def mirrors(c):
     )
 
 
+def mirror_reports(c):
+    image = lambda name, state: env(text(name), u8(state), u8(0), version=2)
+    status = lambda state, about: env(u8(state), text(about), time(0), u8(1))
+    remote = lambda site, state, about: env(text(site), u8(state), text(about), time(0), u8(1), version=2, compat=2)
+    peer = lambda way, mirror: env(text("u", "s", "c"), i64(-1), u8(way), text(mirror), time(0), version=2)
+    mapped = lambda who: env(text(who), time(5), text("data"))
+    c.calls(
+        "reports", "rbd",
+        ("mirror_image_set", text("1a") + image("g1", 1)), ("mirror_image_set", text("2b") + image("g2", 1)),
+        ("mirror_image_status_set", text("g1") + status(4, "well")), ("mirror_image_status_set", text("none") + status(4, "x")),
+        ("mirror_image_status_get", text("g1")), ("mirror_image_status_get", text("g2")),
+        ("mirror_image_status_set", text("g1") + remote("m1", 1, "ill")), ("mirror_image_status_get", text("g1")),
+        ("mirror_image_status_list", text("") + u64(10)), ("mirror_image_status_list", text("1a") + u64(10)),
+        ("mirror_image_status_get_summary", b""), ("mirror_image_status_get_summary", seq([peer(1, "m1")])),
+        ("mirror_image_status_get_summary", seq([peer(2, "m1"), peer(1, "m2")])), ("mirror_image_instance_get", text("g1")),
+        ("mirror_image_instance_get", text("g2")), ("mirror_image_instance_list", text("") + u64(10)),
+        ("mirror_image_status_remove_down", b""), ("mirror_image_status_get", text("g1")),
+        ("mirror_image_status_set", text("g2") + status(6, "ends")), ("mirror_image_status_remove", text("g2")),
+        ("mirror_image_status_get", text("g2")), ("mirror_instances_add", text("i1")), ("mirror_instances_add", text("i2")),
+        ("mirror_instances_list", b""), ("mirror_instances_remove", text("i1")), ("mirror_instances_list", b""),
+        ("mirror_image_map_update", text("g1") + mapped("i2")), ("mirror_image_map_update", text("g2") + mapped("")),
+        ("mirror_image_map_list", text("") + u64(10)), ("mirror_image_map_list", text("g1") + u64(10)),
+        ("mirror_image_map_remove", text("g1")), ("mirror_image_map_list", text("") + u64(10)),
+    )
+    c.state("reports")
+
+
 def data_objects(c):
     c.calls("up", "rbd", ("copyup", b"parent's data"), ("copyup", b"too late"))
     c.calls("up-sparse", "rbd", ("sparse_copyup", seq([u64(0, 4), u64(4096, 3)]) + text("abcdefg")),
@@ -295,4 +322,4 @@ def old_format(c):
     c.answers.append(["old.rbd's header", 0, brief(c.io.read("old.rbd", 4096))])
 
 
-SCENARIOS = [headers, snapshots, clones, directories, object_maps, lesser, mirrors, data_objects, old_format]
+SCENARIOS = [headers, snapshots, clones, directories, object_maps, lesser, mirrors, mirror_reports, data_objects, old_format]

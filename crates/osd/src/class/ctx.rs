@@ -10,13 +10,13 @@ use crate::ops::execution::{AskOf, Caller, Circumstances, Execution, Stop};
 use crate::ops::state::{USER_ATTR_PREFIX, user_attr};
 use base::{Errno, Instant, Rng};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::read::OmapPart;
 use store::{AttrsWant, Extent, ObjectView, ObjectWant, OmapWant};
 use wire::Encode;
 use wire::osd::payload::{KeySet, KeyValues};
 use wire::osd::{OpCode, OpFlags, OsdOpItem};
-use wire::types::UTime;
+use wire::types::{EntityAddr, EntityName, UTime};
 
 /// The context of one call.
 #[derive(Debug)]
@@ -123,6 +123,12 @@ impl<'x, 'r> Ctx<'x, 'r> {
     /// The newest snapshot that a writer of the object knew of; none if the object is missing.
     pub(crate) fn snap_seq(&self) -> Option<u64> {
         self.x.state.exists.then_some(0)
+    }
+
+    /// Who watches the object, as it was before the request.
+    pub(crate) fn watchers(&self) -> BTreeSet<(EntityName, EntityAddr)> {
+        let watchers = self.x.state.info.watchers.as_deref().into_iter().flatten();
+        watchers.map(|(name, record)| (name.entity, record.addr)).collect()
     }
 
     /// Data; a length of 0 is "to the end". Shorter where the object ends.

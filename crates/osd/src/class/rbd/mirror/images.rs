@@ -1,7 +1,8 @@
 //! Which of a pool's images are mirrored.
 
-use super::super::visit;
-use super::super::{Answer, Ctx, ListInput, as_map, done, input, listed, parsed, required, set as put, stored, unset};
+use super::super::{Answer, Ctx, ListInput, as_map, done, input, parsed, required, set as put, stored, unset};
+use super::status;
+use crate::ops::execution::Stop;
 use base::Errno;
 use bytes::Bytes;
 use wire::{Decode, Decoder, Encode, Encoder, Malformed};
@@ -10,9 +11,12 @@ const PREFIX: &[u8] = b"image_";
 /// The image is about to be mirrored no more (MIRROR_IMAGE_STATE_DISABLING).
 const DISABLING: u8 = 0;
 
+/// It is mirrored (MIRROR_IMAGE_STATE_ENABLED).
+const ENABLED: u8 = 1;
+
 /// `MirrorImage`.
-struct Image {
-    global_id: Bytes,
+pub(super) struct Image {
+    pub(super) global_id: Bytes,
     state: u8,
     mode: u8,
 }
@@ -36,17 +40,30 @@ impl Decode for Image {
     }
 }
 
-fn key(id: &[u8]) -> Vec<u8> {
+impl Image {
+    /// Whether it is mirrored.
+    pub(super) fn is_enabled(&self) -> bool {
+        self.state == ENABLED
+    }
+}
+
+/// The images that a listing asks for, by id.
+pub(super) fn listed(ctx: &mut Ctx<'_, '_>, asked: &ListInput) -> Result<Vec<(Bytes, Image)>, Stop> {
+    super::super::listed(ctx, PREFIX, asked, parsed::<Image>)
+}
+
+pub(super) fn key(id: &[u8]) -> Vec<u8> {
     [PREFIX, id].concat()
 }
 
-fn global_key(id: &[u8]) -> Vec<u8> {
+pub(super) fn global_key(id: &[u8]) -> Vec<u8> {
     [b"global_", id].concat()
 }
 
 pub(in super::super) fn list(ctx: &mut Ctx<'_, '_>, given: &Bytes) -> Answer {
     let asked: ListInput = input(given)?;
-    let found = listed(ctx, PREFIX, &asked, |value| Ok(parsed::<Image>(value)?.global_id))?;
+    let found = listed(ctx, &asked)?;
+    let found: Vec<(Bytes, Bytes)> = found.into_iter().map(|(id, image)| (id, image.global_id)).collect();
     Ok(as_map(&found))
 }
 
@@ -88,14 +105,6 @@ pub(in super::super) fn remove(ctx: &mut Ctx<'_, '_>, given: &Bytes) -> Answer {
     }
     ctx.remove_value(&key(&id))?;
     unset(ctx, &global_key(&image.global_id))?;
-    // What mirrors may have said of it.
-    unset(ctx, &[b"status_global_", &image.global_id[..]].concat())?;
-    visit(ctx, b"remote_status_global_", &[&image.global_id[..], b"_"].concat(), |ctx, name, _| {
-        let own = name.strip_prefix(&image.global_id[..]).is_some_and(|rest| rest.starts_with(b"_"));
-        if own {
-            unset(ctx, &[b"remote_status_global_", &name[..]].concat())?;
-        }
-        Ok(own)
-    })?;
+    status::remove_all(ctx, &image.global_id)?;
     done()
 }

@@ -1,11 +1,10 @@
-//! Mirroring of a pool, as far as librbd asks for it: whether, how, with whom, and which images.
-//!
-//! The daemons that do the mirroring are outside of what is served here: the methods by which they report what they do
-//! (`mirror_image_status_*`, `mirror_instances_*`, `mirror_image_map_*`) do not exist.
+//! Mirroring of a pool: whether, how, with whom, which images, and what the mirrors say of them.
 
 pub(super) mod images;
+pub(super) mod instances;
 pub(super) mod peers;
 pub(super) mod snapshots;
+pub(super) mod status;
 
 use super::{Answer, Ctx, done, input, required, set as put, stored, unset};
 use crate::ops::execution::Stop;

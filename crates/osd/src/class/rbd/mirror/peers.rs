@@ -11,10 +11,10 @@ use wire::{Decode, Decoder, Encode, Encoder, Malformed};
 const PREFIX: &[u8] = b"mirror_peer_";
 
 /// We get from it.
-const RECEIVES: u8 = 0;
+pub(super) const RECEIVES: u8 = 0;
 /// It gets from us.
-const SENDS: u8 = 1;
-const BOTH: u8 = 2;
+pub(super) const SENDS: u8 = 1;
+pub(super) const BOTH: u8 = 2;
 
 /// `MirrorPeer`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -22,8 +22,8 @@ pub(super) struct Peer {
     uuid: Bytes,
     site: Bytes,
     client: Bytes,
-    direction: u8,
-    mirror_uuid: Bytes,
+    pub(super) direction: u8,
+    pub(super) mirror_uuid: Bytes,
     last_seen: UTime,
 }
 

@@ -120,9 +120,10 @@ impl<'x, 'r> Ctx<'x, 'r> {
         Ok(Stat { size: self.x.state.size })
     }
 
-    /// The newest snapshot that a writer of the object knew of; none if the object is missing.
+    /// The newest snapshot that a writer of the object knew of, before this request; none if the object is missing.
     pub(crate) fn snap_seq(&self) -> Option<u64> {
-        self.x.state.exists.then_some(0)
+        let state = &self.x.request.state;
+        state.is_stored().then(|| state.info.clones.as_ref().map_or(0, |clones| clones.seq.0))
     }
 
     /// Who watches the object, as it was before the request.

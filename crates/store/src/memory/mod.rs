@@ -5,7 +5,7 @@
 //!
 //! Read next: `object`, where the data lies.
 
-mod block;
+mod data;
 mod key;
 mod object;
 

@@ -3,17 +3,13 @@
 //! Owns the one way of checksumming. The usual CRC-32C inverts its state before and after; Ceph's `ceph_crc32c`
 //! (v16.2 `src/include/crc32c.h`) does neither, so that checksums of consecutive pieces chain.
 
-use crc_fast::{CrcAlgorithm, Digest};
-
 /// The seed that msgr2 frames and most on-disk checksums start from.
 pub const CRC_SEED: u32 = u32::MAX;
 
 /// The checksum of `data`, continuing from the state `seed`.
 pub fn crc32c(seed: u32, data: &[u8]) -> u32 {
-    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(seed));
-    digest.update(data);
-    // The algorithm inverts at the end; Ceph does not.
-    !(digest.finalize() as u32)
+    // The algorithm inverts before and after; Ceph does not.
+    !crc32c::crc32c_append(!seed, data)
 }
 
 #[cfg(test)]

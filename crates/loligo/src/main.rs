@@ -23,6 +23,10 @@ use cli::{Cli, Verb};
 use cluster_dir::ClusterDir;
 use std::process::ExitCode;
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn run(verb: &Verb) -> anyhow::Result<()> {
     match verb {
         Verb::Up(args) => up::run(args),

@@ -32,7 +32,7 @@ pub trait Encode {
 
     /// The encoding by itself.
     fn to_bytes(&self) -> Bytes {
-        let mut e = Encoder::new();
+        let mut e = Encoder::with_capacity(128);
         self.encode(&mut e);
         e.finish()
     }

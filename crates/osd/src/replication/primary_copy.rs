@@ -12,6 +12,9 @@ use wire::Encoder;
 use wire::messages::SubWrite;
 use wire::net::Envelope;
 
+/// Room for the encodings of about a dozen writes, so that most of them allocate nothing.
+const ENCODER_BYTES: usize = 4 << 10;
+
 /// See the module.
 #[derive(Debug)]
 pub struct PrimaryCopy {
@@ -32,7 +35,7 @@ impl PrimaryCopy {
             members: members.iter().map(|osd| (*osd, version)).collect(),
             all_committed: version,
             unconfirmed: VecDeque::new(),
-            encoder: Encoder::new(),
+            encoder: Encoder::with_capacity(ENCODER_BYTES),
         }
     }
 

@@ -170,7 +170,8 @@ macro_rules! message {
 
             #[allow(unused_mut)]
             fn into_payload(self) -> $crate::messages::Payload {
-                let mut e = $crate::Encoder::new();
+                // Most fronts fit: growing to their length from nothing would take half a dozen steps.
+                let mut e = $crate::Encoder::with_capacity(256);
                 $(e.put(&self.$field);)*
                 Self::payload(e.finish(), $crate::messages::body::data_section!(self $($data)?))
             }

@@ -158,6 +158,16 @@ fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub
     })
 }
 
+/// Lets this process have as many sockets open as the system allows: shells start programs with room for a thousand,
+/// and each client takes one. Where that fails, what there is has to do.
+fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
 /// `loligo mon`.
 pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
     let mut signals = StopSignals::catch()?;
@@ -166,6 +176,7 @@ pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
     let _pid_file = dir.take_pid_file(&name)?;
     let setup = mon_setup(dir, &cluster, None)?;
     logging::to_file(&dir.log(&name))?;
+    allow_many_files();
     let mut threads = DaemonThreads::default();
     threads.start(&name, setup, mon_daemon::run)?;
     Ok(threads.run_until_stopped(&mut signals)?)
@@ -182,6 +193,7 @@ pub(crate) fn run_osd(dir: &ClusterDir, id: i32) -> anyhow::Result<()> {
     let _pid_file = dir.take_pid_file(&name)?;
     let setup = osd_setup(dir, &cluster, id, None)?;
     logging::to_file(&dir.log(&name))?;
+    allow_many_files();
     let mut threads = DaemonThreads::default();
     threads.start(&name, setup, osd_daemon::run)?;
     Ok(threads.run_until_stopped(&mut signals)?)
@@ -212,6 +224,7 @@ impl Embedded {
             .map(|&id| Ok((id, osd_setup(dir, cluster, id, Some(hub.clone()))?)))
             .collect::<anyhow::Result<_>>()?;
         logging::to_file(&dir.log(EMBEDDED))?;
+        allow_many_files();
         let mut threads = DaemonThreads::default();
         threads.start(&format!("mon.{MON_NAME}"), mon, mon_daemon::run)?;
         for (id, setup) in osds {

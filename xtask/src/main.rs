@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod clients;
+mod idle;
 mod run;
 mod tidy;
 
@@ -19,6 +20,7 @@ usage: cargo xtask VERB
   verify           reads only: format, clippy with warnings denied, tidy
   fix              rewrites: format, clippy's own suggestions
   tidy             the house rules that a machine can hold
+  idle [CLIENTS]   what so many idle clients (2000) cost a cluster's servers, and a client that works beside them
   test [WHICH...]  everything, or some of: unit (cargo test of the workspace), clients (the stock Ceph clients against
                    a live cluster; installs them from Debian where it may)
   stress [ARGS...] random operations of several clients, verified, minutes long: ARGS are those of
@@ -42,6 +44,8 @@ fn verb(words: &[&str]) -> Result<()> {
         ["verify"] => verify(),
         ["fix"] => fix(),
         ["tidy"] => tidy_tree(),
+        ["idle"] => idle::measure(None),
+        ["idle", clients] => idle::measure(Some(clients)),
         ["test"] => test(&["unit", "clients"]),
         ["test", ref which @ ..] => test(which),
         ["stress", ref args @ ..] => clients::ensure_installed().and_then(|()| clients::stress(args)),

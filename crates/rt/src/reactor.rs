@@ -68,6 +68,8 @@ pub(crate) struct Node<D> {
     streams: FixedHashMap<StreamId, Rc<Stream>>,
     letters: Vec<Letter>,
     pub(crate) carried: Transport,
+    /// What streams read into that have no part of a frame waiting.
+    pub(crate) read_buffer: BytesMut,
     stopped: bool,
 }
 
@@ -91,6 +93,7 @@ pub fn run<D: Daemon + 'static>(
         let clock = Clock::start();
         let daemon = make(clock.now())?;
         let shared = Rc::new(Shared { node: RefCell::new(Node::new(clock, daemon, &config)), work: Notify::new() });
+        let has_neighbours = config.hub.is_some();
         for listener in config.listeners {
             listener.set_nonblocking(true).map_err(failed)?;
             let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
@@ -102,7 +105,14 @@ pub fn run<D: Daemon + 'static>(
             AdminSocket::serve(path, &shared).map_err(failed).ok()
         });
         shared.work.notify_one();
-        pump(&shared, stopper).await
+        let pump = pump(shared, stopper.clone());
+        if has_neighbours {
+            // Letters come from other threads: those wake soonest the future that is blocked on.
+            return pump.await;
+        }
+        // Bytes come from tasks of this thread: as one of them it stands behind them in the queue, and does not begin
+        // each of its turns with another look at the sockets.
+        spawn_local(pump).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     })
 }
 
@@ -153,7 +163,7 @@ fn fault(error: &std::io::Error) -> StreamFault {
     }
 }
 
-async fn pump<D: Daemon + 'static>(shared: &Rc<Shared<D>>, stopper: &Stopper) -> Result<(), DaemonFailed> {
+async fn pump<D: Daemon + 'static>(shared: Rc<Shared<D>>, stopper: Stopper) -> Result<(), DaemonFailed> {
     let mailbox = shared.node.borrow().local.as_ref().map(|l| l.mailbox().clone());
     let arrival = async || match &mailbox {
         Some(mailbox) => mailbox.arrival().await,
@@ -175,7 +185,7 @@ async fn pump<D: Daemon + 'static>(shared: &Rc<Shared<D>>, stopper: &Stopper) ->
             }
         }
         let mut node = shared.node.borrow_mut();
-        node.turn(shared)?;
+        node.turn(&shared)?;
         if node.stopped {
             return Ok(());
         }
@@ -204,7 +214,8 @@ impl<D: Daemon + 'static> Node<D> {
             LocalSessions::new(hub, me)
         });
         let (streams, letters, carried) = (FixedHashMap::default(), Vec::new(), Transport::default());
-        Node { clock, daemon, messenger, local, streams, letters, carried, stopped: false }
+        let read_buffer = BytesMut::new();
+        Node { clock, daemon, messenger, local, streams, letters, carried, read_buffer, stopped: false }
     }
 
     /// Works off everything that has arrived, then writes everything that is to leave.

@@ -2,6 +2,8 @@
 //!
 //! Owns the buffers between socket and messenger. Payloads leave the read buffer as slices, so a message is not copied
 //! on its way to the engine; the buffer grows to exactly one big frame when the messenger says how much is missing.
+//! A stream has a buffer of its own only while part of a frame waits in it: all others of a thread read into one, so
+//! that an idle client costs none.
 
 use crate::daemon::Daemon;
 use crate::reactor::{Node, Shared};
@@ -9,8 +11,11 @@ use admin::Transport;
 use base::Instant;
 use bytes::BytesMut;
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -84,28 +89,52 @@ impl Stream {
 
 /// Reads until the stream ends.
 async fn read<D: Daemon + 'static>(id: StreamId, mut socket: OwnedReadHalf, shared: Rc<Shared<D>>) {
-    let mut buffer = BytesMut::with_capacity(READ_BYTES);
+    let mut partial = BytesMut::new();
     let mut reads = 0;
     loop {
-        let want = shared.node.borrow().messenger.want(id);
-        if buffer.capacity() - buffer.len() < want.max(READ_BYTES_MIN) {
-            buffer.reserve(want.max(READ_BYTES));
-        }
-        let result = match socket.read_buf(&mut buffer).await {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => Ok(count),
-            Err(error) => Err(error),
-        };
+        let result = poll_fn(|cx| poll_read(cx, id, &mut socket, &mut partial, &shared)).await;
         shared.work.notify_one();
-        match result {
-            Ok(count) => shared.node.borrow_mut().received(id, &mut buffer, count),
-            Err(error) => return shared.node.borrow_mut().fail_stream(id, &error),
+        if let Err(error) = result {
+            return shared.node.borrow_mut().fail_stream(id, &error);
         }
         reads += 1;
         if reads % READS_PER_TURN == 0 {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Reads once and hands what came to the messenger; `partial` keeps what is no whole frame yet.
+fn poll_read<D: Daemon + 'static>(
+    cx: &mut Context<'_>,
+    id: StreamId,
+    socket: &mut OwnedReadHalf,
+    partial: &mut BytesMut,
+    shared: &Shared<D>,
+) -> Poll<io::Result<()>> {
+    let mut node = shared.node.borrow_mut();
+    let own = !partial.is_empty();
+    let mut buffer = std::mem::take(if own { partial } else { &mut node.read_buffer });
+    let want = node.messenger.want(id);
+    if buffer.capacity() - buffer.len() < want.max(READ_BYTES_MIN) {
+        buffer.reserve(want.max(READ_BYTES));
+    }
+    let read = pin!(socket.read_buf(&mut buffer)).poll(cx);
+    let result = match read {
+        Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+        Poll::Ready(Ok(count)) => {
+            node.received(id, &mut buffer, count);
+            Poll::Ready(Ok(()))
+        }
+        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        Poll::Pending => Poll::Pending,
+    };
+    if !buffer.is_empty() {
+        *partial = buffer;
+    } else if buffer.capacity() >= node.read_buffer.capacity() {
+        node.read_buffer = buffer;
+    }
+    result
 }
 
 /// Waits in a task of its own until the socket takes more, and writes on.

@@ -1,0 +1,38 @@
+//! What idle clients cost a cluster: starts one, and `crates/rt/examples/idle_clients.rs` beside it.
+//!
+//! Owns the cluster for as long as that takes: processes, a memory store, a directory under the system's temporary one
+//! that is gone afterwards.
+
+use crate::clients::ensure_installed;
+use crate::run::{cargo, output, run};
+use anyhow::{Context, Result};
+
+/// How many clients, where nobody says.
+const CLIENTS: &str = "2000";
+
+/// A port that neither Ceph's defaults nor Loligo's begin at.
+const PORT: &str = "3941";
+
+/// Measures and prints.
+pub(crate) fn measure(clients: Option<&str>) -> Result<()> {
+    ensure_installed()?;
+    cargo(&["build", "--release", "--quiet", "--package", "loligo"])?;
+    cargo(&["build", "--release", "--quiet", "--package", "rt", "--example", "idle_clients"])?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let loligo = format!("{target}/release/loligo");
+    let dir = std::env::temp_dir().join(format!("loligo-idle-{}", std::process::id()));
+    let dir_text = dir.to_str().context("the temporary directory has a plain name")?;
+    run(&loligo, &["up", "--dir", dir_text, "--processes", "--detach", "--port", PORT])?;
+    let measured = with_pool(dir_text, &format!("{target}/release/examples/idle_clients"), clients.unwrap_or(CLIENTS));
+    let down = run(&loligo, &["down", "--dir", dir_text]);
+    std::fs::remove_dir_all(&dir).with_context(|| format!("{dir_text} cannot be removed"))?;
+    measured.and(down)
+}
+
+fn with_pool(dir: &str, program: &str, clients: &str) -> Result<()> {
+    let conf = format!("{dir}/ceph.conf");
+    output("ceph", &["--conf", &conf, "osd", "pool", "create", "idle", "32"])?;
+    let pools = output("ceph", &["--conf", &conf, "osd", "lspools"])?;
+    let line = pools.lines().find(|line| line.ends_with(" idle")).context("the pool was just made")?;
+    run(program, &[dir, line.trim_end_matches(" idle"), clients])
+}

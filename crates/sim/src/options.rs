@@ -112,6 +112,8 @@ pub struct Report {
     pub unknown: u64,
     /// Faults that struck.
     pub faults: u64,
+    /// Snapshots of the pool that were taken and removed: the highest number given out.
+    pub snapshots: u64,
     /// What was wrong; empty if all is well.
     pub failures: Vec<String>,
     /// What to type to see the same run again.

@@ -1,16 +1,19 @@
 //! One run from its founding to its judgement.
 //!
-//! The cluster boots and gets a pool; clients work while faults strike; then everything heals, every request must end,
-//! every object is read once more, and the histories are judged.
+//! The cluster boots and gets a pool; clients work while faults strike and snapshots come and go; then everything heals,
+//! every request must end, every object is read once more, all snapshots are removed, and the histories are judged.
 
 use crate::cluster::Cluster;
 use crate::node::NodeId;
 use crate::options::{Options, Report};
+use crate::snapshots::Snapshots;
 use crate::workload::Workload;
 use crate::world::{BEGINNING, Event, World};
 use base::{Duration, Instant, PgId, PoolId};
 use client::{CommandId, Failure, OpId, Reply, Request, Target};
+use maps::PgPool;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use wire::Decode;
 use wire::osd::HObject;
 use wire::osd::payload::{ListEntry, ListReply};
@@ -48,6 +51,7 @@ struct Run {
     world: World,
     cluster: Cluster,
     work: Workload,
+    snapshots: Snapshots,
     pool: PoolId,
     working: bool,
     faults: u64,
@@ -61,11 +65,13 @@ impl Run {
         let mut world = World::new(options.seed);
         let cluster = Cluster::found(options, &mut world);
         let work = Workload::new(options.objects, options.planted, world.rng.fork());
+        let snapshots = Snapshots::new(world.rng.fork());
         Run {
             options: options.clone(),
             world,
             cluster,
             work,
+            snapshots,
             pool: PoolId(0),
             working: false,
             faults: 0,
@@ -82,7 +88,7 @@ impl Run {
             return;
         }
         self.work_under_faults();
-        if self.heal() && self.read_everything() {
+        if self.heal() && self.read_everything() && self.remove_snapshots() {
             self.list_everything();
         }
         let complaints = self.work.history.complaints();
@@ -165,6 +171,43 @@ impl Run {
         }
         let waiting = self.work.in_flight();
         self.fail(format!("{waiting} of {} objects cannot be read after everything healed", self.options.objects))
+    }
+
+    /// Takes or removes a snapshot of the pool.
+    fn snapshot(&mut self) {
+        let Some(pool) = self.known_pool() else { return };
+        let (id, command) = self.snapshots.next(POOL_NAME, &pool);
+        self.command(id, command);
+    }
+
+    fn command(&mut self, id: u64, command: String) {
+        let first = self.cluster.client(0);
+        let client = self.world.nodes[first.0].client_mut().expect("clients run all the time");
+        while client.poll_reply().is_some() {}
+        client.command(CommandId(id), command, bytes::Bytes::new());
+        self.world.settle(first);
+    }
+
+    fn known_pool(&self) -> Option<Arc<PgPool>> {
+        self.world.nodes[self.cluster.client(0).0].client()?.map()?.pool(self.pool).cloned()
+    }
+
+    /// Removes every snapshot of the pool and waits until the monitor knows that nothing is left of them.
+    fn remove_snapshots(&mut self) -> bool {
+        for _ in 0..100 {
+            let Some(pool) = self.known_pool() else { break };
+            let Some((id, command)) = self.snapshots.removal(POOL_NAME, &pool) else { break };
+            let before = pool.snaps.len();
+            self.command(id, command);
+            let fewer = |run: &mut Run| run.known_pool().is_none_or(|pool| pool.snaps.len() < before);
+            self.wait_for(Duration::from_secs(20), fewer);
+        }
+        let clean = |run: &mut Run| {
+            let map = run.world.nodes[run.cluster.client(0).0].client().and_then(|client| client.map());
+            map.is_some_and(|map| map.removed_snaps_queue.is_empty() && map.pools.values().all(|p| p.snaps.is_empty()))
+        };
+        self.wait_for(HEAL_MAX, clean)
+            || self.fail("removed snapshots are not trimmed after everything healed".to_owned())
     }
 
     /// Lists every placement group: exactly the objects that were just read must be there.
@@ -259,6 +302,7 @@ impl Run {
         }
         self.plan_fault();
         self.faults += 1;
+        self.snapshot();
         let now = self.world.now;
         let some = |run: &mut Run, count: usize| run.world.rng.below(count as u64) as usize;
         let nodes = self.world.nodes.len();
@@ -341,6 +385,7 @@ impl Run {
             operations,
             unknown,
             faults: self.faults,
+            snapshots: self.known_pool().map_or(0, |pool| pool.snap_seq.0),
             failures: self.world.failures,
             command: self.options.command(),
         }

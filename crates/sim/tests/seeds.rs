@@ -31,6 +31,7 @@ fn clusters_under_faults_keep_their_promises() {
     for seed in 10..16 {
         let report = must_be_well(&Options { secure: seed % 3 == 0, ..Options::new(seed) });
         assert!(report.faults > 5, "seed {seed}: only {} faults", report.faults);
+        assert!(report.snapshots > 5, "seed {seed}: only {} snapshots", report.snapshots);
     }
 }
 

@@ -5,6 +5,7 @@ Runs against Loligo and, but where a test says otherwise, against real Ceph with
 import json
 import os
 import unittest
+import urllib.request
 
 import rados
 
@@ -151,6 +152,37 @@ class OperabilityTest(unittest.TestCase):
         run("ceph", "log", "a", "line", "of", "the", "operator")
         last = lambda: run("ceph", "log", "last", "20", "info", "cluster").stdout
         wait_for(lambda: "a line of the operator" in last(), "the line is in the log", 20)
+
+
+class MetricsTest(unittest.TestCase):
+    """Loligo's own: real Ceph's exporter is a module that may not be there."""
+
+    NAMES = """health_status osd_up osd_in osd_metadata osd_apply_latency_ms pool_metadata pool_stored pool_rd
+        pool_wr_bytes cluster_total_bytes cluster_total_used_bytes pg_active pg_clean pg_total mon_quorum_status
+        mon_metadata osd_flag_noout osd_op_r osd_op_r_latency_sum osd_op_r_latency_count num_objects_degraded"""
+
+    def setUp(self):
+        if "loligo" not in run("ceph", "version").stdout:
+            self.skipTest("of Loligo only")
+        make_pool("metrics")
+        self.addCleanup(drop_pool, "metrics")
+
+    def test_metrics_have_cephs_names(self):
+        url = ceph_json("mgr", "services")["prometheus"]
+        page = lambda: urllib.request.urlopen(url + "metrics", timeout=20).read().decode()
+        pool = ceph_json("osd", "pool", "stats", "metrics")[0]["pool_id"]
+        clean = f'ceph_pg_clean{{pool_id="{pool}"}} 8.0'
+        wait_for(lambda: "ceph_osd_op_w{" in page() and clean in page(), "counters and groups are there", 30)
+        lines = [line for line in page().splitlines() if line]
+        for line in lines:
+            if not line.startswith("#"):
+                self.assertRegex(line, r"^ceph_[a-z0-9_]+(\{.*\})? -?[0-9.e+-]+$")
+        typed = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
+        shown = {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}
+        self.assertEqual(typed, shown)
+        self.assertLessEqual({"ceph_" + name for name in self.NAMES.split()}, shown)
+        self.assertIn('ceph_osd_up{ceph_daemon="osd.0"} 1.0', lines)
+        self.assertIn("ceph_cluster_total_bytes", shown)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,15 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("mon_warn_on_too_few_osds", Bool, "true", "Warn when there are fewer OSDs than replicas by default"),
     option("mon_clock_drift_allowed", Float, "0.050000", "Seconds that clocks may differ"),
     option("mon_data_avail_warn", Int, "30", "Percentage of the monitor's disk that should be free"),
+    option("mgr/prometheus/server_addr", Text, "", "The address that metrics are served at; empty for the monitor's")
+        .startup(),
+    option(
+        "mgr/prometheus/server_port",
+        Text,
+        "9283",
+        "The port of the metrics; another one where it is taken; `off` for none",
+    )
+    .startup(),
     // Pools.
     option("osd_pool_default_size", Uint, "3", "Replicas of a new pool").min(0.0).max(10.0),
     option("osd_pool_default_min_size", Uint, "0", "Replicas that must be there for I/O; 0 for more than half")

@@ -22,10 +22,14 @@ pub(crate) fn run(dir: &ClusterDir, format: Format) -> anyhow::Result<()> {
     if answer.code != 0 {
         bail!("the monitor gives no status: {}", answer.status);
     }
+    let metrics = metrics_url(dir, &cluster)?;
     match format {
         Format::Plain => {
             for server in &servers {
                 println!("{:<8} pid {}", server.name, server.pid);
+            }
+            if let Some(url) = &metrics {
+                println!("{:<8} {url}", "metrics");
             }
             println!("{}", String::from_utf8_lossy(&answer.output).trim_end());
         }
@@ -33,8 +37,16 @@ pub(crate) fn run(dir: &ClusterDir, format: Format) -> anyhow::Result<()> {
             let status: serde_json::Value = serde_json::from_slice(&answer.output).context("the monitor's status")?;
             let servers: serde_json::Map<String, serde_json::Value> =
                 servers.into_iter().map(|s| (s.name, s.pid.into())).collect();
-            println!("{}", serde_json::json!({ "servers": servers, "status": status }));
+            println!("{}", serde_json::json!({ "servers": servers, "metrics": metrics, "status": status }));
         }
     }
     Ok(())
+}
+
+/// Where the monitor serves its metrics; none where it does not.
+fn metrics_url(dir: &ClusterDir, cluster: &ClusterConfig) -> anyhow::Result<Option<String>> {
+    let command = r#"{"prefix":"mgr services","format":"json"}"#;
+    let answer = cluster.admin_asker(dir)?.ask(command, ANSWER_LIMIT).context("the monitor does not answer")?;
+    let services: serde_json::Value = serde_json::from_slice(&answer.output).context("the monitor's services")?;
+    Ok(services["prometheus"].as_str().map(|url| format!("{url}metrics")))
 }

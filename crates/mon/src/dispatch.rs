@@ -108,6 +108,11 @@ impl Mon {
             Message::OsdFull(m) => self.report_full(osd, &m),
             Message::OsdPgTemp(m) => self.request_pg_temp(osd, *m),
             Message::PgStats(m) => self.take_pg_stats(now, conn, tid, osd, &m),
+            Message::MgrReport(m) => {
+                if let Err(error) = self.daemon_reports.take(now, osd, &m) {
+                    self.debug_log(LogLevel::Warn, format!("a report of osd.{osd} cannot be read: {error}"));
+                }
+            }
             other => self.debug_log(LogLevel::Debug, format!("ignored {} of {osd:?}", other.name())),
         }
     }

@@ -24,6 +24,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 /// How many placement groups a check lists (`mon_health_max_detail`).
 const DETAIL_MAX: usize = 50;
 
+/// How many daemons with slow operations a summary names.
+const SLOW_DAEMONS_NAMED_MAX: usize = 10;
+
 fn warn(summary: String, detail: Vec<String>) -> Check {
     let count = detail.len().max(1) as u64;
     Check { severity: Severity::Warn, summary, detail, count }
@@ -43,6 +46,7 @@ impl Mon {
         self.check_pools(&mut checks);
         self.check_pgs(now, &mut checks);
         self.check_settings(&mut checks);
+        self.check_slow_ops(&mut checks);
         checks
     }
 
@@ -226,6 +230,23 @@ impl Mon {
         if osds > 0 && max > 0 && pgs / osds > max {
             checks.insert("TOO_MANY_PGS", warn(format!("too many PGs per OSD ({} > max {max})", pgs / osds), vec![]));
         }
+    }
+
+    /// Requests that take too long (v16.2 `src/mgr/DaemonHealthMetricCollector.cc`); exporters read the text.
+    fn check_slow_ops(&self, checks: &mut Checks) {
+        let slow: Vec<_> = self.daemon_reports.osds().filter(|(_, report)| report.slow_ops.0 > 0).collect();
+        let count: u64 = slow.iter().map(|(_, report)| u64::from(report.slow_ops.0)).sum();
+        let oldest = slow.iter().map(|(_, report)| report.slow_ops.1).max().unwrap_or(0);
+        let names: Vec<String> =
+            slow.iter().take(SLOW_DAEMONS_NAMED_MAX).map(|(osd, _)| format!("osd.{osd}")).collect();
+        let who = match slow.len() {
+            0 => return,
+            1 => format!("{} has slow ops", names[0]),
+            n if n > SLOW_DAEMONS_NAMED_MAX => format!("daemons [{}]... have slow ops.", names.join(",")),
+            _ => format!("daemons [{}] have slow ops.", names.join(",")),
+        };
+        let check = warn(format!("{count} slow ops, oldest one blocked for {oldest} sec, {who}"), vec![]);
+        checks.insert("SLOW_OPS", Check { count, ..check });
     }
 
     fn check_pgs(&self, now: Instant, checks: &mut Checks) {

@@ -17,6 +17,7 @@ pub mod format;
 mod genesis;
 mod health_checks;
 pub mod limits;
+mod metrics;
 pub mod mon;
 mod osd_boot;
 mod osd_watch;

@@ -43,5 +43,8 @@ pub const POOL_PG_NUM_MAX: i64 = 65_536;
 /// Failure reports kept for one OSD; more reporters add nothing.
 pub const FAILURE_REPORTERS_MAX: usize = 64;
 
+/// Counters that one daemon may report: Ceph's OSDs have some five hundred.
+pub const COUNTERS_PER_DAEMON_MAX: usize = 4096;
+
 /// How often the monitor looks at its clocks: beacons' grace, down-out, expired blocklist entries, ticket keys.
 pub const TICK: Duration = Duration::from_secs(1);

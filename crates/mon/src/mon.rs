@@ -15,6 +15,7 @@ use crate::outbox::{Outbox, PersistId};
 use crate::services::auth::AuthService;
 use crate::services::config::ConfigService;
 use crate::services::config_key::ConfigKeyService;
+use crate::services::daemon_reports::DaemonReports;
 use crate::services::health::HealthService;
 use crate::services::log::{LogLevel as ClusterLevel, LogService};
 use crate::services::mon_map::MonMapService;
@@ -126,6 +127,9 @@ pub struct Mon {
     /// Options set until the monitor stops.
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) counters: Counters,
+    pub(crate) daemon_reports: DaemonReports,
+    /// Where the metrics are served.
+    pub(crate) metrics_url: Option<String>,
     /// Boots that wait until the map says that the OSD's previous life is over.
     pub(crate) deferred_boots: Vec<(ConnId, OsdBoot)>,
     /// A command waits: do not gather.
@@ -184,6 +188,8 @@ impl Mon {
             tell_table: crate::commands::tell_table(),
             overrides: BTreeMap::new(),
             counters: Counters::default(),
+            daemon_reports: DaemonReports::default(),
+            metrics_url: None,
             deferred_boots: Vec::new(),
             urgent: true,
             outbox: Outbox::default(),
@@ -362,6 +368,7 @@ impl Mon {
     fn after_new_epoch(&mut self, now: Instant) {
         self.reports.follow(now, self.osds.map());
         self.stats.forget_stale(self.osds.map());
+        self.daemon_reports.follow(self.osds.map());
         for (conn, boot) in core::mem::take(&mut self.deferred_boots) {
             self.boot_osd(now, conn, boot);
         }

@@ -13,6 +13,7 @@ use crate::placement::Placement;
 use crate::session::Sessions;
 use crate::tracking::Finished;
 use admin::Settings;
+use admin::counters::Latency;
 use admin::ops::History;
 use base::hash::FixedHashMap;
 use base::{Duration, Epoch, Instant, OsdId, PgId};
@@ -121,7 +122,9 @@ pub struct Core {
     pub cluster_log: ClusterLog,
     out: VecDeque<Command>,
     reads: FixedHashMap<u64, ReadFor>,
-    commits: FixedHashMap<u64, CommitFor>,
+    commits: FixedHashMap<u64, (Instant, CommitFor)>,
+    /// Of the commits since the last report.
+    commit_latency: Latency,
     next_id: u64,
 }
 
@@ -156,6 +159,7 @@ impl Core {
             out: VecDeque::new(),
             reads: FixedHashMap::default(),
             commits: FixedHashMap::default(),
+            commit_latency: Latency::default(),
             next_id: 1,
         }
     }
@@ -221,7 +225,7 @@ impl Core {
     /// Commits to the store.
     pub fn commit(&mut self, whose: CommitFor, transaction: Transaction) {
         self.next_id += 1;
-        self.commits.insert(self.next_id, whose);
+        self.commits.insert(self.next_id, (self.now, whose));
         self.push(Command::Commit { id: CommitId(self.next_id), transaction });
     }
 
@@ -237,7 +241,15 @@ impl Core {
 
     /// What was left with a commit.
     pub fn take_commit(&mut self, id: CommitId) -> Option<CommitFor> {
-        self.commits.remove(&id.0)
+        let (began, whose) = self.commits.remove(&id.0)?;
+        self.commit_latency.add(self.now.since(began));
+        Some(whose)
+    }
+
+    /// The mean latency of commits since this was last asked, in milliseconds.
+    pub fn take_commit_latency_ms(&mut self) -> u32 {
+        let (count, sum_ns) = core::mem::take(&mut self.commit_latency).totals();
+        u32::try_from(sum_ns.checked_div(count).unwrap_or(0) / 1_000_000).unwrap_or(u32::MAX)
     }
 
     /// The next command.

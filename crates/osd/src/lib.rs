@@ -22,6 +22,7 @@ pub mod counters;
 pub mod following;
 pub mod life;
 pub mod limits;
+pub mod manager_report;
 pub mod map_follower;
 pub mod ops;
 pub mod osd;

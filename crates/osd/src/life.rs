@@ -81,10 +81,13 @@ impl Osd {
             let beacon = beacon_message(self);
             self.mon.send(Envelope::new(beacon));
         }
-        if let Some(message) = self.core.cluster_log.message() {
+        if let Some(message) = self.stats.report(&mut self.core, &mut self.pgs) {
             self.mon.send(Envelope::new(message));
         }
-        if let Some(message) = self.stats.report(&mut self.core, &mut self.pgs) {
+        if let Some(message) = self.manager_report() {
+            self.mon.send(Envelope::new(message));
+        }
+        if let Some(message) = self.core.cluster_log.message() {
             self.mon.send(Envelope::new(message));
         }
     }

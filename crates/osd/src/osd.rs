@@ -11,6 +11,7 @@ use crate::config::OsdConfig;
 use crate::core::{Command, CommitFor, Core, Level};
 use crate::life::Life;
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, MAP_WAITING_MAX};
+use crate::manager_report::ManagerReports;
 use crate::pg::Pg;
 use crate::pg::client_io::ClientRequest;
 use crate::scheduler::{Fifo, Scheduler, WorkClass};
@@ -41,6 +42,7 @@ pub struct Osd {
     waiting_count: usize,
     pub(crate) life: Life,
     pub(crate) stats: Reporter,
+    pub(crate) manager: ManagerReports,
     pub(crate) transport: Transport,
     pub(crate) transport_base: Transport,
 }
@@ -104,6 +106,7 @@ impl Osd {
             waiting_count: 0,
             life,
             stats,
+            manager: ManagerReports::default(),
             transport: Transport::default(),
             transport_base: Transport::default(),
         };
@@ -237,6 +240,7 @@ impl Osd {
                     self.life.alive_sent.1 = Instant::ZERO;
                     self.core.stats_changed = true;
                     self.core.cluster_log.send_again();
+                    self.manager.begin_again();
                 }
                 MonEvent::Config(config) => self.take_central_config(config.options),
                 MonEvent::Denied(errno) => {

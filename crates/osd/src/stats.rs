@@ -9,7 +9,7 @@ use crate::pg::peering::Step;
 use crate::pg::{Pg, Role};
 use base::hash::FixedHashMap;
 use base::{Duration, Instant, PgId};
-use maps::stats::{ObjectStatCollection, ObjectStatSum, OsdStat, PgStat, PgState, StoreStatfs};
+use maps::stats::{ObjectStatCollection, ObjectStatSum, OsdStat, PerfStat, PgStat, PgState, StoreStatfs};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Encode;
 use wire::messages::{PaxosHead, PgStats, Sealed};
@@ -21,12 +21,13 @@ pub struct Reporter {
     interval: Duration,
     last: Instant,
     sent: u64,
+    perf: PerfStat,
 }
 
 impl Reporter {
     /// Reports every `interval`, and soon after changes.
     pub fn new(interval: Duration) -> Reporter {
-        Reporter { interval, last: Instant::ZERO, sent: 0 }
+        Reporter { interval, last: Instant::ZERO, sent: 0, perf: PerfStat::default() }
     }
 
     /// When the next report is due.
@@ -49,6 +50,9 @@ impl Reporter {
         (core.stats_changed, core.counts_changed) = (false, false);
         self.last = core.now;
         self.sent += 1;
+        let latency_ms = core.take_commit_latency_ms();
+        // A store makes a transaction readable no later than durable; the memory store both at once.
+        self.perf = PerfStat { commit_latency_ms: latency_ms, apply_latency_ms: latency_ms };
         let pg_stats = pgs.values_mut().filter(|pg| pg.is_primary());
         let pg_stats = pg_stats.map(|pg| (pg.id, Sealed(pg_stat(core, pg).to_bytes()))).collect();
         let by_pool = room_by_pool(pgs);
@@ -84,6 +88,7 @@ impl Reporter {
         OsdStat {
             hb_peers: companions.into_iter().collect(),
             up_from,
+            perf: self.perf,
             seq: u64::from(up_from.0) << 32 | self.sent,
             num_pgs: pgs.values().filter(|pg| pg.sets.acting.contains(&core.me())).count() as u32,
             ..OsdStat::of_store(room)

@@ -10,6 +10,7 @@ use crate::pg::client_io::ClientRequest;
 use admin::ops::{OpView, Tracked};
 use base::{Duration, Instant, PgId};
 use core::fmt::Write;
+use std::collections::BTreeMap;
 use wire::osd::{OpParams, OsdOpItem};
 
 /// Where a request stands that is not answered.
@@ -166,6 +167,23 @@ impl Osd {
         self.visit_requests(|_, request, stands| ops.push(view(&self.core, request, Some(stands), None)));
         ops.sort_by_key(|op| op.initiated);
         ops
+    }
+
+    /// What the cluster log is told of them: how many stand where, and whose pool has most.
+    pub(crate) fn slow_text(&self, slow: SlowOps) -> String {
+        let (mut stands_count, mut pools) = (BTreeMap::new(), BTreeMap::new());
+        self.visit_requests(|pg, request, stands| {
+            if self.core.now.since(request.stamps.initiated) > self.core.complaint {
+                *stands_count.entry(stands.flag_point()).or_insert(0u64) += 1;
+                *pools.entry(pg.pool).or_insert(0u64) += 1;
+            }
+        });
+        let types: Vec<String> = stands_count.iter().map(|(name, count)| format!("'{name}' : {count}")).collect();
+        let worst = pools.iter().max_by_key(|(_, count)| **count);
+        let worst = worst.map_or_else(String::new, |(pool, count)| {
+            format!(" most affected pool [ '{}' : {count} ]", self.core.map.pool_name(*pool).unwrap_or_default())
+        });
+        format!("{} slow requests (by type [ {} ]{worst})", slow.count, types.join(" "))
     }
 
     /// The requests that take longer than `osd_op_complaint_time`.

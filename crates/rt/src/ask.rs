@@ -85,6 +85,7 @@ impl Asker {
             hub: None,
             entropy: entropy(),
             admin_socket: None,
+            pages: None,
         };
         let theirs = outcome.clone();
         reactor::run(config, &Stopper::default(), |now| {

@@ -51,6 +51,11 @@ pub trait Daemon {
     /// Takes note of what the network has carried.
     fn note_transport(&mut self, counts: &Transport);
 
+    /// The page of metrics, where the daemon has one.
+    fn metrics(&self, _now: Instant) -> String {
+        String::new()
+    }
+
     /// Begins a clean stop, which ends with `Output::Stopped`.
     fn shutdown(&mut self, now: Instant);
 }

@@ -14,6 +14,7 @@ pub mod hub;
 pub mod image;
 pub mod local;
 mod log;
+pub mod metrics;
 pub mod mon_daemon;
 pub mod mon_store;
 pub mod osd_daemon;

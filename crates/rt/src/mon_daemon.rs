@@ -6,6 +6,7 @@
 use crate::clock::entropy;
 use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::hub::Hub;
+use crate::metrics::{self, MetricsServer, PageRequest};
 use crate::mon_store::{Batch, MonStore, MonStoreError};
 use crate::osd_daemon::MEMORY_STORE_BYTES;
 use crate::reactor::{self, ReactorConfig, Stopper};
@@ -17,6 +18,7 @@ use mon::{Command, InitialOsd, Mon, MonConfig, NewCluster, PersistId};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use tokio::sync::mpsc;
 use wire::auth::{Auth, ConMode};
 use wire::cephx::{AuthName, EntityAuth};
 use wire::keyring::Keyring;
@@ -53,9 +55,26 @@ pub struct MonSetup {
     pub admin_socket: Option<PathBuf>,
 }
 
+/// Starts serving metrics where the options want it. Nobody needs them to store data: what fails is logged.
+fn serve_metrics(setup: &MonSetup) -> Option<(MetricsServer, mpsc::Receiver<PageRequest>)> {
+    let option = |name: &str| setup.options.get(name).map(String::as_str);
+    let port = match option("mgr/prometheus/server_port") {
+        None => metrics::PORT,
+        Some("off") => return None,
+        Some(text) => {
+            text.parse().map_err(|_| tracing::warn!("mgr/prometheus/server_port: `{text}` is no port")).ok()?
+        }
+    };
+    let own = setup.addrs.0.first().and_then(|addr| addr.socket).map(|socket| socket.ip());
+    let host = option("mgr/prometheus/server_addr").and_then(|text| text.parse().ok()).or(own)?;
+    let started = MetricsServer::start(host, port);
+    started.map_err(|error| tracing::warn!(%error, "metrics are not served")).ok()
+}
+
 /// Runs a monitor until it has stopped.
 pub fn run(setup: MonSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
     let entity = format!("mon.{}", setup.name);
+    let (server, pages) = serve_metrics(&setup).unzip();
     let reactor = ReactorConfig {
         messenger: MessengerConfig::new(EntityName::mon(0), setup.addrs.clone()),
         entity: entity.clone(),
@@ -63,15 +82,18 @@ pub fn run(setup: MonSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
         hub: setup.hub.clone(),
         entropy: entropy(),
         admin_socket: setup.admin_socket.clone(),
+        pages,
     };
-    reactor::run(reactor, stopper, |now| start(now, setup).map_err(|reason| failed(&entity, reason)))
+    // It outlives the reactor, and ends with this function.
+    let url = server.as_ref().map(|server| server.url().to_owned());
+    reactor::run(reactor, stopper, |now| start(now, setup, url).map_err(|reason| failed(&entity, reason)))
 }
 
 fn failed(daemon: &str, reason: impl ToString) -> DaemonFailed {
     DaemonFailed { daemon: daemon.to_owned(), reason: reason.to_string() }
 }
 
-fn start(now: Instant, setup: MonSetup) -> Result<MonDaemon, String> {
+fn start(now: Instant, setup: MonSetup, metrics_url: Option<String>) -> Result<MonDaemon, String> {
     let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", setup.store.display());
     let mut store = MonStore::open(&setup.store).map_err(|e| in_file(&e))?;
     let mut contents = store.load().map_err(|e| in_file(&e))?;
@@ -91,7 +113,8 @@ fn start(now: Instant, setup: MonSetup) -> Result<MonDaemon, String> {
         store.commit(std::slice::from_ref(&batch)).map_err(|e| in_file(&e))?;
         contents = batch.into_iter().filter_map(|(prefix, key, value)| Some(((prefix, key), value?))).collect();
     }
-    let engine = Mon::new(now, config, rng, contents).map_err(|e| in_file(&e))?;
+    let mut engine = Mon::new(now, config, rng, contents).map_err(|e| in_file(&e))?;
+    metrics_url.into_iter().for_each(|url| engine.serve_metrics_at(url));
     Ok(MonDaemon { engine, store, batches: Vec::new(), ids: Vec::new() })
 }
 
@@ -178,6 +201,10 @@ impl Daemon for MonDaemon {
 
     fn note_transport(&mut self, counts: &Transport) {
         self.engine.note_transport(counts);
+    }
+
+    fn metrics(&self, now: Instant) -> String {
+        self.engine.metrics(now)
     }
 
     fn shutdown(&mut self, now: Instant) {

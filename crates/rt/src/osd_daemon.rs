@@ -69,6 +69,7 @@ pub fn run(setup: OsdSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
         hub: setup.hub.clone(),
         entropy: entropy(),
         admin_socket: setup.admin_socket.clone(),
+        pages: None,
     };
     reactor::run(reactor, stopper, |now| start(now, setup).map_err(failed))
 }

@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::hub::{Hub, Letter};
 use crate::local::LocalSessions;
+use crate::metrics::PageRequest;
 use crate::stream::{self, Stream};
 use admin::Transport;
 use base::hash::FixedHashMap;
@@ -24,7 +25,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
 use wire::msgr::{Messenger, MessengerConfig, StreamCommand, StreamFault, StreamId};
 use wire::net::{NetCommand, NetEvent, Peer, TicketCaps};
@@ -44,6 +45,8 @@ pub struct ReactorConfig {
     pub entropy: [u8; 32],
     /// Where `ceph daemon` asks.
     pub admin_socket: Option<PathBuf>,
+    /// Who wants the page of metrics.
+    pub pages: Option<mpsc::Receiver<PageRequest>>,
 }
 
 /// Asks a running reactor to stop.
@@ -104,6 +107,9 @@ pub fn run<D: Daemon + 'static>(
             let failed = |error| tracing::warn!("{}: no admin socket: {error}", path.display());
             AdminSocket::serve(path, &shared).map_err(failed).ok()
         });
+        if let Some(pages) = config.pages {
+            spawn_local(make_pages(pages, shared.clone()));
+        }
         shared.work.notify_one();
         let pump = pump(shared, stopper.clone());
         if has_neighbours {
@@ -114,6 +120,15 @@ pub fn run<D: Daemon + 'static>(
         // each of its turns with another look at the sockets.
         spawn_local(pump).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     })
+}
+
+/// Makes the page of metrics for whoever asks.
+async fn make_pages<D: Daemon + 'static>(mut asked: mpsc::Receiver<PageRequest>, shared: Rc<Shared<D>>) {
+    while let Some(reply) = asked.recv().await {
+        let node = shared.node.borrow();
+        // Whoever asked may have left: then nobody reads the page.
+        let _ = reply.send(node.daemon.metrics(node.clock.now()));
+    }
 }
 
 /// How long an accept that failed for want of file descriptors waits before it tries again.

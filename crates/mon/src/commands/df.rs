@@ -138,7 +138,7 @@ fn value(mon: &Mon, map: &OsdMap, detail: bool) -> Value {
     object! { "stats" => stats, "stats_by_class" => Value::members(by_class), "pools" => Value::array(pools) }
 }
 
-fn pool_stats_value(mon: &Mon, id: PoolId, pool: &PgPool, detail: bool) -> Value {
+pub(crate) fn pool_stats_value(mon: &Mon, id: PoolId, pool: &PgPool, detail: bool) -> Value {
     let (room, sum) = (mon.pool_room(id, pool), mon.stats.pool_sum(id));
     let mut value = object! { "stored" => room.stored };
     if detail {

@@ -10,7 +10,7 @@ use crate::object;
 pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("mgr stat", "show who does the manager's duties", "mgr", "r", stat),
     spec("mgr dump name=epoch,type=CephInt,range=0,req=false", "show the managers' map", "mgr", "r", dump),
-    spec("mgr services", "list services that manager modules offer", "mgr", "r", empty_object),
+    spec("mgr services", "list services that manager modules offer", "mgr", "r", services),
     spec("mgr module ls", "list manager modules", "mgr", "r", module_ls),
     spec(
         "mgr metadata name=who,type=CephString,req=false",
@@ -59,6 +59,11 @@ fn dump(mon: &mut Mon, call: &Call) -> Answer {
         "active_clients" => Value::Array(vec![]),
     };
     Ok(Reply::value(call, &value))
+}
+
+fn services(mon: &mut Mon, call: &Call) -> Answer {
+    let urls = mon.metrics_url.iter().map(|url| ("prometheus", url));
+    Ok(Reply::value(call, &Value::members(urls)))
 }
 
 fn empty_object(_: &mut Mon, call: &Call) -> Answer {

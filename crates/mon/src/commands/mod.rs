@@ -34,6 +34,7 @@ mod pg_list;
 mod status;
 mod tell;
 
+pub(crate) use df::pool_stats_value;
 pub(crate) use osd_pool_create::NewPool;
 
 pub use admin::command::{Call, parse_osd};

@@ -151,6 +151,11 @@ impl HealthService {
         }
     }
 
+    /// Whether a check is muted.
+    pub fn is_muted(&self, code: &str) -> bool {
+        self.mutes.contains_key(code)
+    }
+
     /// The overall severity, and the checks that are not muted.
     pub fn overall<'a>(&self, checks: &'a Checks) -> (Severity, Vec<(&'static str, &'a Check)>) {
         let heard: Vec<_> =

@@ -57,6 +57,10 @@ pub(crate) struct Cluster {
     pub(crate) cut: Vec<(i32, i32)>,
     pub(crate) pg_stats: BTreeMap<PgId, Bytes>,
     pub(crate) log: Vec<String>,
+    /// The last report of each OSD's counters.
+    pub(crate) manager_reports: BTreeMap<i32, messages::MgrReport>,
+    /// What OSDs said to the cluster log.
+    pub(crate) cluster_log: Vec<String>,
     nonces: u32,
 }
 
@@ -107,6 +111,8 @@ impl Cluster {
             cut: Vec::new(),
             pg_stats: BTreeMap::new(),
             log: Vec::new(),
+            manager_reports: BTreeMap::new(),
+            cluster_log: Vec::new(),
             nonces: 0,
         };
         (0..osds).for_each(|osd| cluster.start(osd));
@@ -190,6 +196,14 @@ impl Cluster {
         panic!("osd.{id} does not stop");
     }
 
+    /// A command of an OSD's admin socket, answered in JSON.
+    pub(crate) fn admin(&mut self, id: i32, command: &str) -> serde_json::Value {
+        let now = self.now;
+        let text = self.nodes.get_mut(&id).expect("it runs").osd.admin_command(now, command);
+        self.drain(id);
+        serde_json::from_slice(&text).expect("answers are JSON")
+    }
+
     pub(crate) fn osd(&self, id: i32) -> &Osd {
         &self.nodes[&id].osd
     }
@@ -261,6 +275,8 @@ impl Cluster {
                 let envelope = Envelope::new(*m);
                 self.deliver(End::Osd(osd), conn, NetEvent::Message { conn, envelope });
             }
+            Message::MgrReport(m) => drop(self.manager_reports.insert(osd, *m)),
+            Message::Log(m) => self.cluster_log.extend(m.entries.into_iter().map(|entry| entry.text)),
             Message::PgStats(m) => {
                 for (pg, stat) in m.pg_stats {
                     self.pg_stats.insert(pg, stat.0);

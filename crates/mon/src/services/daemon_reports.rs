@@ -1,0 +1,151 @@
+//! What daemons report to whoever does the manager's duties: their counters and health metrics.
+//!
+//! Follows Ceph v16.2 `src/mgr/DaemonState.cc` (`DaemonPerfCounters::update`) and `src/mgr/DaemonHealthMetric.h`. Nothing
+//! of it is stored: a daemon says it again within seconds.
+//!
+//! Invariant: a report that does not fit its declarations changes nothing.
+
+use crate::limits::COUNTERS_PER_DAEMON_MAX;
+use base::{Instant, OsdId};
+use maps::OsdMap;
+use std::collections::BTreeMap;
+use wire::codec::{Decode, Decoder, Malformed};
+use wire::messages::{CounterType, MgrReport};
+
+/// The bit of counters that are means.
+const MEAN: u8 = 4;
+
+/// Requests that take too long (`daemon_metric::SLOW_OPS`).
+const SLOW_OPS: u8 = 0;
+
+/// What a counter said last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reported {
+    /// The number, or a mean's sum (in nanoseconds where it is one of times).
+    pub value: u64,
+    /// How many were added up, for means.
+    pub count: u64,
+}
+
+/// What one daemon has reported.
+#[derive(Clone, Debug, Default)]
+pub struct DaemonReport {
+    /// Its counters by path.
+    pub counters: BTreeMap<String, (CounterType, Reported)>,
+    /// How many requests take too long, and the age of the oldest in seconds.
+    pub slow_ops: (u32, u32),
+}
+
+/// All daemons' reports.
+#[derive(Debug, Default)]
+pub struct DaemonReports {
+    osds: BTreeMap<OsdId, (Instant, DaemonReport)>,
+}
+
+/// A health metric: its kind and its two numbers.
+struct Metric(u8, u32, u32);
+
+impl Decode for Metric {
+    const MIN_BYTES: usize = 15;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        d.versioned("DaemonHealthMetric", 1, |d, _| Ok(Metric(d.u8()?, d.u32()?, d.u32()?)))
+    }
+}
+
+impl DaemonReports {
+    /// Takes an OSD's report.
+    pub fn take(&mut self, now: Instant, osd: OsdId, m: &MgrReport) -> Result<(), Malformed> {
+        let mut report = self.osds.get(&osd).map(|(_, report)| report.clone()).unwrap_or_default();
+        if report.counters.len() + m.declared.len() > 2 * COUNTERS_PER_DAEMON_MAX {
+            return Err(Malformed::new("MgrReport", "declares too many counters"));
+        }
+        m.undeclared.iter().for_each(|path| drop(report.counters.remove(path)));
+        for kind in &m.declared {
+            report.counters.insert(kind.path.clone(), (kind.clone(), Reported::default()));
+        }
+        if report.counters.len() > COUNTERS_PER_DAEMON_MAX {
+            return Err(Malformed::new("MgrReport", "declares too many counters"));
+        }
+        let mut d = Decoder::shared(&m.packed);
+        d.versioned("packed counters", 1, |d, _| {
+            for (kind, reported) in report.counters.values_mut() {
+                reported.value = d.u64()?;
+                if kind.kind & MEAN != 0 {
+                    reported.count = d.u64()?;
+                    d.u64()?;
+                }
+            }
+            Ok(())
+        })?;
+        let metrics: Vec<Metric> = Decoder::shared(&m.metrics.0).get()?;
+        let slow = metrics.iter().find(|metric| metric.0 == SLOW_OPS);
+        report.slow_ops = slow.map_or((0, 0), |metric| (metric.1, metric.2));
+        self.osds.insert(osd, (now, report));
+        Ok(())
+    }
+
+    /// Follows a new map: what OSDs that are down said is over.
+    pub fn follow(&mut self, map: &OsdMap) {
+        self.osds.retain(|osd, _| map.is_up(*osd));
+    }
+
+    /// The OSDs' reports.
+    pub fn osds(&self) -> impl Iterator<Item = (OsdId, &DaemonReport)> {
+        self.osds.iter().map(|(osd, (_, report))| (*osd, report))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::codec::Encoder;
+    use wire::messages::Rest;
+
+    fn counter(path: &str, kind: u8) -> CounterType {
+        CounterType { path: path.to_owned(), kind, ..CounterType::default() }
+    }
+
+    fn report(declared: Vec<CounterType>, values: &[u64], slow: Option<(u32, u32)>) -> MgrReport {
+        let (mut packed, mut rest) = (Encoder::new(), Encoder::new());
+        packed.versioned(1, 1, |e| values.iter().for_each(|v| e.u64(*v)));
+        rest.len(slow.iter().count());
+        if let Some((count, oldest)) = slow {
+            rest.versioned(1, 1, |e| {
+                e.u8(SLOW_OPS);
+                e.u32(count);
+                e.u32(oldest);
+            });
+        }
+        MgrReport {
+            daemon_name: "0".to_owned(),
+            declared,
+            packed: packed.finish(),
+            undeclared: Vec::new(),
+            service_name: String::new(),
+            daemon_status: None,
+            metrics: Rest(rest.finish()),
+        }
+    }
+
+    #[test]
+    fn counters_are_declared_once_and_packed_by_name() {
+        let (mut reports, osd, now) = (DaemonReports::default(), OsdId(0), Instant::from_secs(9));
+        let kinds = vec![counter("osd.op_w", 10), counter("osd.op_latency", 5)];
+        let taken = reports.take(now, osd, &report(kinds, &[7_000, 2, 2, 5], Some((3, 40))));
+        assert_eq!(taken, Ok(()));
+        assert_eq!(reports.take(now, osd, &report(vec![], &[9_000, 4, 4, 6], None)), Ok(()));
+        let (_, shown) = reports.osds().next().expect("there is one");
+        assert_eq!(shown.counters["osd.op_w"].1, Reported { value: 6, count: 0 });
+        assert_eq!(shown.counters["osd.op_latency"].1, Reported { value: 9_000, count: 4 });
+        assert_eq!(shown.slow_ops, (0, 0));
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let (mut reports, osd, now) = (DaemonReports::default(), OsdId(0), Instant::from_secs(9));
+        assert!(reports.take(now, osd, &report(vec![counter("a", 10)], &[], None)).is_err());
+        let many = (0..=COUNTERS_PER_DAEMON_MAX).map(|n| counter(&n.to_string(), 10)).collect();
+        assert!(reports.take(now, osd, &report(many, &[], None)).is_err());
+        assert_eq!(reports.osds().count(), 0);
+    }
+}

@@ -1,7 +1,7 @@
 //! The change from one epoch's OSD map to the next (`OSDMap::Incremental`): its fields and bytes.
 //!
 //! Follows Ceph v16.2 `src/osd/OSDMap.{h,cc}` with every significant feature: envelope 8, client section 8, OSD
-//! section 9 (10 when stretch mode changes). Refuses the same foreign encodings as the map's codec.
+//! section 9 (10 when stretch mode changes, 11 when networks are shut out or let in). Refuses the same foreign encodings as the map's codec.
 //!
 //! Read next: [`apply`], which says what the fields do.
 
@@ -28,6 +28,7 @@ pub const ENCODING_FEATURES: u64 = 0x0f00_0880_1021_2a04;
 const CLIENT_VERSION: u8 = 8;
 const OSD_VERSION: u8 = 9;
 const OSD_VERSION_STRETCH: u8 = 10;
+const OSD_VERSION_RANGES: u8 = 11;
 
 /// A change of the OSD map. Empty collections and `None` change nothing.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -96,6 +97,10 @@ pub struct Incremental {
     pub new_blocklist: BTreeMap<EntityAddr, UTime>,
     /// Client instances let in again.
     pub old_blocklist: Vec<EntityAddr>,
+    /// Networks shut out, and until when.
+    pub new_range_blocklist: BTreeMap<EntityAddr, UTime>,
+    /// Networks let in again.
+    pub old_range_blocklist: Vec<EntityAddr>,
     /// A name for the cluster's state, of old; empty.
     pub cluster_snapshot: String,
     /// Uuids of OSDs' data.
@@ -166,7 +171,18 @@ impl Incremental {
         e.put(&self.new_last_in_change);
     }
 
-    fn encode_osd_section(&self, e: &mut Encoder) {
+    /// The oldest version of the OSD section that can say everything.
+    fn osd_version(&self) -> u8 {
+        if !self.new_range_blocklist.is_empty() || !self.old_range_blocklist.is_empty() {
+            OSD_VERSION_RANGES
+        } else if self.new_stretch.is_some() {
+            OSD_VERSION_STRETCH
+        } else {
+            OSD_VERSION
+        }
+    }
+
+    fn encode_osd_section(&self, e: &mut Encoder, version: u8) {
         self.encode_addrs(e, |addrs| &addrs.heartbeat_back);
         e.put(&self.new_up_thru);
         e.put(&self.new_last_clean_interval);
@@ -186,13 +202,18 @@ impl Incremental {
         e.u8(self.new_require_osd_release.map_or(NO_RELEASE, |release| release.0));
         e.put(&self.new_crush_node_flags);
         e.put(&self.new_device_class_flags);
-        if let Some(stretch) = &self.new_stretch {
-            e.bool(true);
+        if version >= OSD_VERSION_STRETCH {
+            let stretch = self.new_stretch.unwrap_or_default();
+            e.bool(self.new_stretch.is_some());
             e.u32(stretch.bucket_count);
             e.u32(stretch.degraded);
             e.u32(stretch.recovering);
             e.i32(stretch.bucket_type);
             e.bool(stretch.enabled);
+        }
+        if version >= OSD_VERSION_RANGES {
+            e.put(&self.new_range_blocklist);
+            e.put(&self.old_range_blocklist);
         }
     }
 
@@ -263,11 +284,16 @@ impl Incremental {
         self.new_require_osd_release = release(d.u8()?);
         self.new_crush_node_flags = d.get()?;
         self.new_device_class_flags = d.get()?;
-        if version >= OSD_VERSION_STRETCH && d.bool()? {
+        if version >= OSD_VERSION_STRETCH {
+            let changes = d.bool()?;
             let (bucket_count, degraded, recovering) = (d.u32()?, d.u32()?, d.u32()?);
             let bucket_type = d.i32()?;
-            self.new_stretch =
-                Some(StretchMode { enabled: d.bool()?, bucket_count, degraded, recovering, bucket_type });
+            let stretch = StretchMode { enabled: d.bool()?, bucket_count, degraded, recovering, bucket_type };
+            self.new_stretch = changes.then_some(stretch);
+        }
+        if version >= OSD_VERSION_RANGES {
+            self.new_range_blocklist = d.get()?;
+            self.old_range_blocklist = d.get()?;
         }
         Ok(())
     }
@@ -297,8 +323,8 @@ impl Encode for Incremental {
     fn encode(&self, e: &mut Encoder) {
         let sections = |e: &mut Encoder| {
             e.versioned(CLIENT_VERSION, 1, |e| self.encode_client_section(e));
-            let osd_version = if self.new_stretch.is_some() { OSD_VERSION_STRETCH } else { OSD_VERSION };
-            e.versioned(osd_version, 1, |e| self.encode_osd_section(e));
+            let version = self.osd_version();
+            e.versioned(version, 1, |e| self.encode_osd_section(e, version));
         };
         encode_checked(e, sections, |e| e.u32(self.full_crc));
     }
@@ -314,7 +340,7 @@ impl Decode for Incremental {
                 inc.decode_client_section(d)
             })?;
             d.versioned("OSDMap::Incremental OSD section", OSD_VERSION, |d, version| {
-                section_version("OSDMap::Incremental", version, OSD_VERSION..=OSD_VERSION_STRETCH)?;
+                section_version("OSDMap::Incremental", version, OSD_VERSION..=OSD_VERSION_RANGES)?;
                 inc.decode_osd_section(d, version, client)
             })?;
             Ok(inc)

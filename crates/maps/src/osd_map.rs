@@ -17,6 +17,7 @@ use crate::release::Release;
 use crate::snap_set::SnapSet;
 use base::{Epoch, OsdId, PgId, PoolId};
 use bytes::Bytes;
+use core::net::IpAddr;
 use crush::CrushMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,6 +97,8 @@ pub struct OsdMap {
     pub last_in_change: UTime,
     /// Client instances that must not write any more, and until when.
     pub blocklist: Arc<BTreeMap<EntityAddr, UTime>>,
+    /// The same of whole networks: addresses of kind [`AddrKind::Cidr`], whose nonce is the prefix length in bits.
+    pub range_blocklist: Arc<BTreeMap<EntityAddr, UTime>>,
     /// The epoch of `cluster_snapshot`.
     pub cluster_snapshot_epoch: Epoch,
     /// A name given to the cluster's state, of old; empty.
@@ -183,6 +186,7 @@ impl OsdMap {
             last_up_change: UTime::default(),
             last_in_change: UTime::default(),
             blocklist: Arc::default(),
+            range_blocklist: Arc::default(),
             cluster_snapshot_epoch: Epoch(0),
             cluster_snapshot: String::new(),
             nearfull_ratio: 0.0,
@@ -320,10 +324,10 @@ impl OsdMap {
         self.pools.get(&pg.pool).is_some_and(|pool| pg.seed < pool.pg_num)
     }
 
-    /// Is this very client instance, or its whole address, blocklisted? Entries are of no particular protocol; one
-    /// without port and nonce stands for every instance at its address.
+    /// Is this very client instance, its whole address, or its network blocklisted? Entries are of no particular
+    /// protocol; one without port and nonce stands for every instance at its address.
     pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
-        if self.blocklist.is_empty() {
+        if self.blocklist.is_empty() && self.range_blocklist.is_empty() {
             return false;
         }
         let instance = EntityAddr { kind: AddrKind::Any, ..*addr };
@@ -331,13 +335,27 @@ impl OsdMap {
         if let Some(socket) = &mut host.socket {
             socket.set_port(0);
         }
-        self.blocklist.contains_key(&instance) || (host.socket.is_some() && self.blocklist.contains_key(&host))
+        let listed =
+            self.blocklist.contains_key(&instance) || (host.socket.is_some() && self.blocklist.contains_key(&host));
+        listed || self.range_blocklist.keys().any(|range| is_within(range, addr))
     }
 
     /// The device class of an OSD, if CRUSH gives it one.
     pub fn device_class(&self, osd: OsdId) -> Option<&str> {
         self.crush.item_class(osd.0)
     }
+}
+
+/// Whether an address lies in a network.
+fn is_within(range: &EntityAddr, addr: &EntityAddr) -> bool {
+    let (Some(range_ip), Some(ip)) = (range.socket.map(|s| s.ip()), addr.socket.map(|s| s.ip())) else { return false };
+    let (differ, width) = match (range_ip, ip) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits() ^ b.to_bits()), 32),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits(), 128),
+        _ => return false,
+    };
+    let host_bits = width - range.nonce.min(width);
+    differ.checked_shr(host_bits).unwrap_or(0) == 0
 }
 
 /// How many OSDs there are.
@@ -349,4 +367,28 @@ pub struct OsdCounts {
     pub up: usize,
     /// That are in.
     pub r#in: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_shut_out_to_the_bit() {
+        let addr = |text: &str| EntityAddr::msgr2(text.parse().expect("an address"), 77);
+        let range = |text: &str, bits| EntityAddr { kind: AddrKind::Cidr, nonce: bits, ..addr(text) };
+        let shuts_out = |range: EntityAddr, text: &str| {
+            let mut map = OsdMap::new(Uuid::default());
+            map.range_blocklist = Arc::new(BTreeMap::from([(range, UTime::default())]));
+            map.is_blocklisted(&addr(text))
+        };
+        assert!(shuts_out(range("10.1.2.0:0", 23), "10.1.3.255:4"));
+        assert!(!shuts_out(range("10.1.2.0:0", 23), "10.1.4.0:0"));
+        assert!(!shuts_out(range("10.1.2.0:0", 24), "10.1.3.255:0"));
+        assert!(shuts_out(range("10.1.2.7:0", 32), "10.1.2.7:0") && !shuts_out(range("10.1.2.7:0", 32), "10.1.2.6:0"));
+        assert!(shuts_out(range("0.0.0.0:0", 0), "10.1.4.0:0") && !shuts_out(range("0.0.0.0:0", 0), "[::1]:0"));
+        assert!(shuts_out(range("[2001:db8::]:0", 32), "[2001:db8:ffff::1]:0"));
+        assert!(!shuts_out(range("[2001:db8::]:0", 33), "[2001:db8:ffff::1]:0"));
+        assert!(shuts_out(range("[::]:0", 0), "[2001::1]:0"));
+    }
 }

@@ -47,12 +47,12 @@ impl OsdState {
     }
 
     /// With these set.
-    pub fn with(self, bits: OsdState) -> OsdState {
+    pub const fn with(self, bits: OsdState) -> OsdState {
         OsdState(self.0 | bits.0)
     }
 
     /// With these clear.
-    pub fn without(self, bits: OsdState) -> OsdState {
+    pub const fn without(self, bits: OsdState) -> OsdState {
         OsdState(self.0 & !bits.0)
     }
 

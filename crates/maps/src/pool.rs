@@ -80,12 +80,12 @@ impl PoolFlags {
     }
 
     /// With these set.
-    pub fn with(self, flags: PoolFlags) -> PoolFlags {
+    pub const fn with(self, flags: PoolFlags) -> PoolFlags {
         PoolFlags(self.0 | flags.0)
     }
 
     /// With these clear.
-    pub fn without(self, flags: PoolFlags) -> PoolFlags {
+    pub const fn without(self, flags: PoolFlags) -> PoolFlags {
         PoolFlags(self.0 & !flags.0)
     }
 

@@ -183,6 +183,8 @@ impl Maker {
         inc.new_flags = self.maybe(|m| MapFlags(m.u32() >> 1));
         inc.new_blocklist = self.many(|m| (m.addr(), m.stamp()));
         inc.old_blocklist = self.many(Maker::addr);
+        inc.new_range_blocklist = self.many(|m| (m.addr(), m.stamp()));
+        inc.old_range_blocklist = self.many(Maker::addr);
         inc.cluster_snapshot = self.text();
         inc.new_nearfull_ratio = self.maybe(|m| m.below(100) as f32 / 100.0);
         inc.new_full_ratio = self.maybe(|m| m.below(100) as f32 / 100.0);
@@ -201,9 +203,9 @@ impl Maker {
     }
 }
 
-/// The fields of stretch mode are only encoded while it is on.
+/// The fields of stretch mode are only encoded while it is on, or where something newer follows them.
 fn without_idle_stretch(mut map: OsdMap) -> OsdMap {
-    if !map.stretch.enabled {
+    if !map.stretch.enabled && map.range_blocklist.is_empty() {
         map.stretch = StretchMode::default();
     }
     map

@@ -15,7 +15,7 @@ use crush::CrushMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::codec::{Decode, Malformed};
-use wire::types::{UTime, Uuid};
+use wire::types::{EntityAddr, UTime, Uuid};
 
 /// Why an incremental was not applied. Its sender is to blame, or the caller who kept the wrong map.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -37,6 +37,21 @@ pub enum ApplyError {
     /// It speaks of something that the map does not have.
     #[error("the incremental does not fit the map: {0}")]
     Inconsistent(&'static str),
+}
+
+/// Adds to and takes from a blocklist.
+fn follow_list(list: &mut Arc<BTreeMap<EntityAddr, UTime>>, new: &BTreeMap<EntityAddr, UTime>, old: &[EntityAddr]) {
+    if new.is_empty() && old.is_empty() {
+        return;
+    }
+    let list = Arc::make_mut(list);
+    for (addr, until) in new {
+        // One that is there already keeps its time, as C++'s insert of a range does.
+        list.entry(*addr).or_insert(*until);
+    }
+    for addr in old {
+        list.remove(addr);
+    }
 }
 
 impl OsdMap {
@@ -278,17 +293,8 @@ impl OsdMap {
     }
 
     fn apply_blocklist(&mut self, inc: &Incremental) {
-        if inc.new_blocklist.is_empty() && inc.old_blocklist.is_empty() {
-            return;
-        }
-        let blocklist = Arc::make_mut(&mut self.blocklist);
-        for (addr, until) in &inc.new_blocklist {
-            // One that is there already keeps its time, as C++'s insert of a range does.
-            blocklist.entry(*addr).or_insert(*until);
-        }
-        for addr in &inc.old_blocklist {
-            blocklist.remove(addr);
-        }
+        follow_list(&mut self.blocklist, &inc.new_blocklist, &inc.old_blocklist);
+        follow_list(&mut self.range_blocklist, &inc.new_range_blocklist, &inc.old_range_blocklist);
     }
 
     fn apply_settings(&mut self, inc: &Incremental) {

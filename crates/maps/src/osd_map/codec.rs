@@ -1,7 +1,7 @@
 //! The OSD map's bytes: an envelope of two sections, one that clients read and one for OSDs, and a checksum.
 //!
 //! Follows Ceph v16.2 `src/osd/OSDMap.cc`, `OSDMap::encode` with every significant feature: envelope 8, client section
-//! 9, OSD section 9 (10 in stretch mode). Refuses older sections (clusters whose `require_osd_release` is below
+//! 9, OSD section 9 (10 in stretch mode, 11 where networks are shut out). Refuses older sections (clusters whose `require_osd_release` is below
 //! Nautilus), newer fields it would drop on re-encoding, wrong checksums, and per-OSD vectors of unequal lengths.
 
 use super::{EncodedMap, OsdMap, OsdTable, StretchMode};
@@ -22,6 +22,7 @@ pub(crate) const ENVELOPE: (u8, u8) = (8, 7);
 const CLIENT_VERSION: u8 = 9;
 const OSD_VERSION: u8 = 9;
 const OSD_VERSION_STRETCH: u8 = 10;
+const OSD_VERSION_RANGES: u8 = 11;
 
 /// Appends an envelope of `sections` followed by a checksum and `tail`, and gives the checksum: over everything but
 /// itself.
@@ -89,8 +90,8 @@ impl OsdMap {
     fn encode_into(&self, e: &mut Encoder) -> u32 {
         let sections = |e: &mut Encoder| {
             e.versioned(CLIENT_VERSION, 1, |e| self.encode_client_section(e));
-            let osd_version = if self.stretch.enabled { OSD_VERSION_STRETCH } else { OSD_VERSION };
-            e.versioned(osd_version, 1, |e| self.encode_osd_section(e));
+            let version = self.osd_version();
+            e.versioned(version, 1, |e| self.encode_osd_section(e, version));
         };
         encode_checked(e, sections, |_| ())
     }
@@ -130,7 +131,16 @@ impl OsdMap {
         e.put(&self.last_in_change);
     }
 
-    fn encode_osd_section(&self, e: &mut Encoder) {
+    /// The oldest version of the OSD section that can say everything.
+    fn osd_version(&self) -> u8 {
+        match (self.range_blocklist.is_empty(), self.stretch.enabled) {
+            (false, _) => OSD_VERSION_RANGES,
+            (true, true) => OSD_VERSION_STRETCH,
+            (true, false) => OSD_VERSION,
+        }
+    }
+
+    fn encode_osd_section(&self, e: &mut Encoder, version: u8) {
         encode_addrs(e, &self.osds, |addrs| &addrs.heartbeat_back);
         e.put(&self.osds.info);
         e.put(&*self.blocklist);
@@ -148,12 +158,15 @@ impl OsdMap {
         e.put(&*self.removed_snaps_queue);
         e.put(&self.crush_node_flags);
         e.put(&self.device_class_flags);
-        if self.stretch.enabled {
-            e.bool(true);
+        if version >= OSD_VERSION_STRETCH {
+            e.bool(self.stretch.enabled);
             e.u32(self.stretch.bucket_count);
             e.u32(self.stretch.degraded);
             e.u32(self.stretch.recovering);
             e.i32(self.stretch.bucket_type);
+        }
+        if version >= OSD_VERSION_RANGES {
+            e.put(&*self.range_blocklist);
         }
     }
 }
@@ -238,6 +251,9 @@ impl OsdMap {
                 bucket_type: d.i32()?,
             };
         }
+        if version >= OSD_VERSION_RANGES {
+            self.range_blocklist = Arc::new(d.get()?);
+        }
         Ok(())
     }
 
@@ -282,7 +298,7 @@ impl Decode for OsdMap {
                 map.decode_client_section(d, &mut columns)
             })?;
             d.versioned("OSDMap OSD section", OSD_VERSION, |d, version| {
-                section_version("OSDMap", version, OSD_VERSION..=OSD_VERSION_STRETCH)?;
+                section_version("OSDMap", version, OSD_VERSION..=OSD_VERSION_RANGES)?;
                 map.decode_osd_section(d, version, &mut columns)
             })?;
             map.join(columns)?;

@@ -81,7 +81,9 @@ fn mappings_value(map: &OsdMap) -> Value {
         "blocklist" => Value::members(map.blocklist.iter().map(|(addr, until)| {
             (address::without_kind(addr), quantity::local_time((*until).into()))
         })),
-        "range_blocklist" => Value::object(),
+        "range_blocklist" => Value::members(map.range_blocklist.iter().map(|(range, until)| {
+            (address::range(range), quantity::local_time((*until).into()))
+        })),
         "erasure_code_profiles" => Value::members(map.erasure_code_profiles.iter().map(|(name, profile)| {
             (name.clone(), Value::members(profile.clone()))
         })),
@@ -222,6 +224,9 @@ fn dump_text(map: &OsdMap) -> String {
     }
     for (addr, until) in map.blocklist.iter() {
         text += &format!("blocklist {} expires {}\n", address::without_kind(addr), time(*until));
+    }
+    for (range, until) in map.range_blocklist.iter() {
+        text += &format!("range blocklist {} expires {}\n", address::range(range), time(*until));
     }
     text
 }

@@ -35,6 +35,11 @@ pub fn without_kind(addr: &EntityAddr) -> String {
     format!("{}/{}", socket(addr), addr.nonce)
 }
 
+/// A network that is shut out: `cidr:10.0.0.0:0/24`.
+pub fn range(range: &EntityAddr) -> String {
+    format!("cidr:{}", without_kind(range))
+}
+
 fn socket(addr: &EntityAddr) -> String {
     addr.socket.map_or_else(|| "(unrecognized address family 0)".to_owned(), |s| s.to_string())
 }

@@ -7,6 +7,7 @@
 use crate::genesis::{default_location, weight_of_size};
 use crate::limits::OSD_ID_MAX;
 use crate::mon::{LogLevel, Mon};
+use crate::osd_watch::is_flagged;
 use crate::services::log::LogLevel as ClusterLevel;
 use crate::services::osd_map::IN;
 use base::{Epoch, Instant, OsdId};
@@ -65,7 +66,7 @@ impl Mon {
         if !(0..OSD_ID_MAX).contains(&osd.0) {
             return Err("its id is out of bounds");
         }
-        if map.flags.contains(MapFlags::NOUP) || map.state(osd).contains(OsdState::NOUP) {
+        if is_flagged(map, osd, MapFlags::NOUP, OsdState::NOUP) {
             return Err("the noup flag is set");
         }
         if map.state(osd).contains(OsdState::DESTROYED) {
@@ -99,7 +100,8 @@ impl Mon {
 
     fn record_boot(&mut self, osd: OsdId, boot: &OsdBoot, addrs: OsdAddrs) {
         let next = self.osds.upcoming();
-        let (state, flags) = (next.state(osd), next.flags);
+        let state = next.state(osd);
+        let noin = is_flagged(next, osd, MapFlags::NOIN, OsdState::NOIN);
         let info = next.info(osd).copied().unwrap_or_default();
         let mut xinfo = next.xinfo(osd).copied().unwrap_or_default();
         let (mounted, clean_thru) = (boot.superblock.mounted, boot.superblock.clean_thru);
@@ -108,7 +110,6 @@ impl Mon {
         }
         let new_in = state.contains(OsdState::NEW) && self.option_bool("mon_osd_auto_mark_new_in");
         let back_in = state.contains(OsdState::AUTOOUT) && self.option_bool("mon_osd_auto_mark_auto_out_in");
-        let noin = flags.contains(MapFlags::NOIN) || state.contains(OsdState::NOIN);
         if !noin && (new_in || back_in || self.option_bool("mon_osd_auto_mark_in")) {
             let weight = if xinfo.old_weight > 0 { xinfo.old_weight } else { IN };
             xinfo.old_weight = 0;

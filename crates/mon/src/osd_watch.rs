@@ -10,11 +10,34 @@ use crate::mon::Mon;
 use crate::services::log::LogLevel as ClusterLevel;
 use crate::services::osd_reports::Complaint;
 use base::{Duration, Epoch, Instant, OsdId};
-use maps::OsdState;
 use maps::osd_map::MapFlags;
+use maps::{OsdMap, OsdState};
 use std::collections::BTreeSet;
 use wire::messages::{OsdFailure, OsdFull, OsdMarkMeDead, OsdMarkMeDown, OsdPgTemp, osd_failure};
 use wire::net::ConnId;
+
+/// Whether a flag holds for an OSD: set for the cluster, for the OSD itself, for a bucket above it, or for its device
+/// class (v16.2 `src/mon/OSDMonitor.cc`, `OSDMonitor::is_osd_noup` and its like).
+pub(crate) fn is_flagged(map: &OsdMap, osd: OsdId, flag: MapFlags, state: OsdState) -> bool {
+    let set = |flags: Option<&u32>| flags.is_some_and(|bits| OsdState(*bits).contains(state));
+    let of_node = || {
+        let mut at = Some(osd.0);
+        let mut nodes = core::iter::from_fn(|| {
+            let node = at?;
+            at = crush_view::parent(&map.crush, node);
+            Some(node)
+        });
+        nodes.by_ref().take(map.crush.max_buckets() + 1).any(|node| set(map.crush_node_flags.get(&node)))
+    };
+    let of_class = || {
+        let class = map.device_class(osd).and_then(|name| map.crush.class_id(name));
+        class.is_some_and(|class| set(map.device_class_flags.get(&class)))
+    };
+    map.flags.contains(flag)
+        || map.state(osd).contains(state)
+        || (!map.crush_node_flags.is_empty() && of_node())
+        || (!map.device_class_flags.is_empty() && of_class())
+}
 
 impl Mon {
     /// An OSD complains about another, or takes it back.
@@ -195,10 +218,9 @@ impl Mon {
         crush_view::osds_below(&map.crush, bucket).into_iter().all(|osd| map.is_down(osd))
     }
 
-    /// Whether a flag of the cluster or of the OSD itself forbids a change.
+    /// Whether a flag of the cluster, the OSD itself, a bucket above it or its device class forbids a change.
     pub(crate) fn is_protected(&self, osd: OsdId, flag: MapFlags, state: OsdState) -> bool {
-        let map = self.osds.map();
-        map.flags.contains(flag) || map.state(osd).contains(state)
+        is_flagged(self.osds.map(), osd, flag, state)
     }
 
     /// Lets in clients whose time on the blocklist is over.
@@ -211,5 +233,42 @@ impl Mon {
                 old.push(addr);
             }
         }
+        let ranges = &self.osds.map().range_blocklist;
+        let expired: Vec<_> = ranges.iter().filter(|(_, u)| over(u)).map(|(a, _)| *a).collect();
+        for range in expired {
+            let old = &mut self.osds.change().old_range_blocklist;
+            if !old.contains(&range) {
+                old.push(range);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn flags_hold_for_what_lies_below_and_for_classes() {
+        let mut map = OsdMap::new(Default::default());
+        let mut crush = crush::CrushMap::simple("host").expect("host is a type");
+        for (osd, host) in [(0, "a"), (1, "b")] {
+            let place = [("root", "default"), ("host", host)].map(|(kind, name)| (kind.to_owned(), name.to_owned()));
+            crush.insert_item(osd, 0x1_0000, &format!("osd.{osd}"), &place.into_iter().collect()).expect("a place");
+        }
+        crush.set_device_class(1, "ssd").expect("a class");
+        let (host, class) = (crush.item_id("a").expect("a host"), crush.class_id("ssd").expect("a class"));
+        map.crush = Arc::new(crush);
+        map.set_max_osd(2);
+        let noout = |map: &OsdMap| [0, 1].map(|osd| is_flagged(map, OsdId(osd), MapFlags::NOOUT, OsdState::NOOUT));
+        assert_eq!(noout(&map), [false, false]);
+        map.crush_node_flags.insert(host, OsdState::NOOUT.0);
+        assert_eq!(noout(&map), [true, false]);
+        map.crush_node_flags.insert(host, OsdState::NOIN.0);
+        map.device_class_flags.insert(class, OsdState::NOOUT.0);
+        assert_eq!(noout(&map), [false, true]);
+        map.flags = MapFlags::NOOUT;
+        assert_eq!(noout(&map), [true, true]);
     }
 }

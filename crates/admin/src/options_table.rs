@@ -99,6 +99,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("mon_max_pg_per_osd", Uint, "250", "Placement groups that an OSD should carry at most").min(1.0),
     option("mon_max_pool_pg_num", Uint, "65536", "Placement groups of a pool at most"),
     option("mon_pg_warn_min_per_osd", Uint, "0", "Warn when OSDs carry fewer placement groups than this"),
+    option("mon_osd_blocklist_default_expire", Float, "3600.000000", "Seconds that an entry of the blocklist lasts")
+        .min(0.0),
     option("mon_osd_cache_size", Int, "500", "OSD map epochs kept in memory"),
     option("mon_min_osdmap_epochs", Int, "500", "OSD map epochs kept at least"),
     option("mon_osd_down_out_interval", Int, "600", "Seconds before an OSD that is down is marked out; 0 for never"),

@@ -128,6 +128,11 @@ impl Mon {
             let names: Vec<&str> = OsdState(*flags).names().collect();
             lines.push(format!("{} has flags {}", map.crush.item_name(*node).unwrap_or("?"), names.join(",")));
         }
+        for (class, flags) in &map.device_class_flags {
+            let names: Vec<&str> = OsdState(*flags).names().collect();
+            let class = map.crush.class_name(*class).unwrap_or("?");
+            lines.push(format!("device class '{class}' has flags {}", names.join(",")));
+        }
         if !lines.is_empty() {
             let summary = format!(
                 "{} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set",
@@ -167,6 +172,7 @@ impl Mon {
     fn check_pools(&self, checks: &mut Checks) {
         let map = self.osds.map();
         let (mut no_app, mut full, mut single, mut pgp) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut backfillfull, mut nearfull) = (Vec::new(), Vec::new());
         for (id, pool) in &map.pools {
             let name = map.pool_name(*id).unwrap_or_default();
             if pool.applications.is_empty() && self.stats.pool_sum(*id).objects() > 0 {
@@ -176,6 +182,10 @@ impl Mon {
                 let quota = pool.flags.contains(PoolFlags::FULL_QUOTA);
                 let why = if quota { "running out of quota" } else { "no space" };
                 full.push(format!("pool '{name}' is full ({why})"));
+            } else if pool.flags.contains(PoolFlags::BACKFILLFULL) {
+                backfillfull.push(format!("pool '{name}' is backfillfull"));
+            } else if pool.flags.contains(PoolFlags::NEARFULL) {
+                nearfull.push(format!("pool '{name}' is nearfull"));
             }
             if pool.size == 1 {
                 single.push(format!("pool '{name}' has no replicas configured"));
@@ -195,6 +205,13 @@ impl Mon {
         }
         if !full.is_empty() {
             checks.insert("POOL_FULL", warn(format!("{} pool(s) full", full.len()), full));
+        }
+        if !backfillfull.is_empty() {
+            let summary = format!("{} pool(s) backfillfull", backfillfull.len());
+            checks.insert("POOL_BACKFILLFULL", warn(summary, backfillfull));
+        }
+        if !nearfull.is_empty() {
+            checks.insert("POOL_NEARFULL", warn(format!("{} pool(s) nearfull", nearfull.len()), nearfull));
         }
         if !single.is_empty() && self.option_bool("mon_warn_on_pool_no_redundancy") {
             let summary = format!("{} pool(s) have no replicas configured", single.len());

@@ -14,6 +14,7 @@ pub mod commands;
 mod crush_view;
 mod dispatch;
 pub mod format;
+mod fullness;
 mod genesis;
 mod health_checks;
 pub mod limits;

@@ -301,6 +301,7 @@ impl Mon {
         self.expire_blocklist(now);
         self.watch_osds(now);
         self.stats.tick(now);
+        self.watch_fullness(now);
         self.watch_health(now);
         if self.log.dirty() && self.propose_at.is_none() {
             self.propose_at = Some(now);

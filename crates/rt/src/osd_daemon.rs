@@ -49,8 +49,9 @@ pub struct OsdSetup {
     pub admin_socket: Option<PathBuf>,
 }
 
-/// The size a memory store claims, as there is no device to ask.
-pub const MEMORY_STORE_BYTES: u64 = 1 << 30;
+/// The size a memory store claims, as there is no device to ask: more than tests and measurements fill, because writes
+/// are held back from the map's full ratio of it on.
+pub const MEMORY_STORE_BYTES: u64 = 16 << 30;
 
 /// How often statistics go to the monitor without cause (`mgr_stats_period`).
 const STATS_PERIOD: Duration = Duration::from_secs(5);

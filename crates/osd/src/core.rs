@@ -8,6 +8,7 @@ use crate::config::OsdConfig;
 use crate::counters::{OsdCounters, ThrottleCounters};
 use crate::map_follower::MapBlobs;
 use crate::peers::Peers;
+use crate::pg::fullness::FullPools;
 use crate::pg::{PgCommit, PgRead};
 use crate::placement::Placement;
 use crate::session::Sessions;
@@ -100,6 +101,8 @@ pub struct Core {
     pub trim_wanted: Vec<PgId>,
     /// The up_thru that some PG waits for.
     pub up_thru_wanted: Epoch,
+    /// Since which map pools have been full.
+    pub full_pools: FullPools,
     /// When which PG wants to look at its watches.
     pub alarms: BTreeSet<(Instant, PgId)>,
     /// How many notifications there have been.
@@ -146,6 +149,7 @@ impl Core {
             counts_changed: false,
             trim_wanted: Vec::new(),
             up_thru_wanted: Epoch(0),
+            full_pools: FullPools::default(),
             alarms: BTreeSet::new(),
             notifications: 0,
             own_requests: 0,

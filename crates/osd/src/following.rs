@@ -29,7 +29,7 @@ impl Osd {
             self.core.log(Level::Error, format!("a map cannot be used: {trouble}"));
         }
         let mut moved = BTreeSet::new();
-        let blocklist = Arc::clone(&before.blocklist);
+        let (clients, ranges) = (Arc::clone(&before.blocklist), Arc::clone(&before.range_blocklist));
         let mut last = before;
         for next in &followed.maps {
             let previous = (last.epoch.0 > 0).then_some(&*last);
@@ -41,6 +41,7 @@ impl Osd {
                 moved.remove(&pg);
                 self.remove_pg(pg);
             }
+            self.core.full_pools.follow(&next.map);
             last = Arc::clone(&next.map);
         }
         if followed.maps.is_empty() {
@@ -57,7 +58,7 @@ impl Osd {
             moved.extend(self.core.placement.iter().map(|(pg, _)| pg));
         }
         self.move_pgs(&moved);
-        if self.core.map.blocklist != blocklist {
+        if self.core.map.blocklist != clients || self.core.map.range_blocklist != ranges {
             self.end_watches_of_shut_out();
         }
         self.store_maps();

@@ -204,6 +204,7 @@ impl Osd {
         } else if let crate::pg::PgRead::Request(request) = read.what {
             self.core.sessions.release(request.bytes);
         }
+        self.let_go_on();
         self.run_trimming();
     }
 
@@ -224,10 +225,15 @@ impl Osd {
                 }
             }
         }
-        if self.core.sessions.drained() {
+        self.let_go_on();
+        self.run_trimming();
+    }
+
+    /// Tells those who hold requests to go on, once they may.
+    fn let_go_on(&mut self) {
+        if self.core.sessions.somebody_holds() {
             crate::requests::resume_all(&mut self.core);
         }
-        self.run_trimming();
     }
 
     /// Hears the monitor client.

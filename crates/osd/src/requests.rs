@@ -12,6 +12,7 @@ use crate::osd::{Osd, Work, WorkOf};
 use crate::pg::client_io::ClientRequest;
 use crate::reply;
 use crate::scheduler::{Scheduler, WorkClass};
+use crate::session::{Share, Until};
 use base::{EVersion, Epoch, Errno, PgId, SnapId};
 use store::ObjectId;
 use wire::messages::backoff_op::{BLOCK, UNBLOCK};
@@ -33,12 +34,12 @@ impl Osd {
         share_map(&mut self.core, conn, message.map_epoch);
         let payload: usize = message.ops.iter().map(|item| item.payload.len()).sum();
         let bytes = 512 + message.object.len() + payload;
-        if !self.core.sessions.admit(bytes) {
+        let Some(share) = self.core.sessions.admit(conn, bytes) else {
             self.core.throttle.get_or_fail_fail.inc();
-            return hold_requests(&mut self.core, conn, pg);
-        }
+            return hold_requests(&mut self.core, conn, pg, Until::Drained);
+        };
         self.core.throttle.get_or_fail_success.inc();
-        match self.open_request(conn, tid, message, bytes) {
+        match self.open_request(conn, tid, message, (bytes, share)) {
             Opened::Work(request) => {
                 self.scheduler.enqueue(
                     self.core.now,
@@ -56,7 +57,7 @@ impl Osd {
     }
 
     /// Checks a request as far as that needs no object.
-    fn open_request(&self, conn: ConnId, tid: u64, message: Box<OsdOp>, bytes: usize) -> Opened {
+    fn open_request(&self, conn: ConnId, tid: u64, message: Box<OsdOp>, (bytes, share): (usize, Share)) -> Opened {
         let Some(session) = self.core.sessions.get(conn) else { return Opened::Dropped };
         let reqid = message.request_id(session.peer.name, tid);
         let caller = Caller::of(&session.peer);
@@ -89,6 +90,7 @@ impl Osd {
             circumstances,
             trims: None,
             bytes,
+            share,
             interval,
             stamps,
         });
@@ -119,10 +121,18 @@ impl Osd {
             let retry = message.flags.has(any_replica) && history.current.acting.contains(&self.core.me());
             return Err(if retry { Errno::EAGAIN } else { Errno::ENXIO });
         }
+        if message.map_epoch < history.since && message.ops.iter().all(ops::watch::is_ping) {
+            // Its client does not know yet that it has to come back; pings are not sent again.
+            return Ok(false);
+        }
         if !message.object.is_empty() && pool.raw_pg_to_pg(PgId::new(pg.pool, message.hash)) != pg {
             return if message.map_epoch < self.core.epoch() { Ok(false) } else { Err(Errno::EINVAL) };
         }
-        check_kind(request, pool)
+        let writes = request.plan.class != ops::OpClass::Read;
+        if writes && crate::pg::fullness::is_overtaken(&self.core, request) {
+            return Ok(false);
+        }
+        check_kind(request)
     }
 }
 
@@ -144,8 +154,8 @@ fn check_names(message: &OsdOp) -> Result<(), Errno> {
     if message.object.is_empty() != concerns_pg { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
-/// Snapshots that cannot be written, and full pools: what cannot be done, or not now.
-fn check_kind(request: &ClientRequest, pool: &maps::PgPool) -> Result<bool, Errno> {
+/// Snapshots that cannot be written.
+fn check_kind(request: &ClientRequest) -> Result<bool, Errno> {
     let message = &request.message;
     if !message.object.is_empty() {
         let writes = request.plan.class != ops::OpClass::Read;
@@ -156,18 +166,7 @@ fn check_kind(request: &ClientRequest, pool: &maps::PgPool) -> Result<bool, Errn
             return Err(Errno::EINVAL);
         }
     }
-    if request.plan.class == ops::OpClass::Read {
-        return Ok(true);
-    }
-    if pool.is_full() && !message.flags.has(RequestFlags::FULL_FORCE) && !only_frees(message) {
-        return if message.flags.has(RequestFlags::FULL_TRY) { Err(Errno::EDQUOT) } else { Ok(false) };
-    }
     Ok(true)
-}
-
-/// Whether a request only makes room.
-fn only_frees(message: &OsdOp) -> bool {
-    message.ops.iter().all(|item| !ops::writes_to(item) || item.op == OpCode::DELETE)
 }
 
 /// Sends a client the maps it lacks, once.
@@ -183,11 +182,11 @@ pub fn share_map(core: &mut Core, conn: ConnId, has: Epoch) {
 }
 
 /// Asks a client to hold its requests for a PG; the one that is dropped now it will send again.
-pub fn hold_requests(core: &mut Core, conn: ConnId, pg: PgId) {
+pub fn hold_requests(core: &mut Core, conn: ConnId, pg: PgId, until: Until) {
     if core.sessions.holds(conn, pg) {
         return;
     }
-    if let Some(id) = core.sessions.hold(conn, pg) {
+    if let Some(id) = core.sessions.hold(conn, pg, until) {
         send_backoff(core, conn, pg, id, BLOCK);
     }
 }

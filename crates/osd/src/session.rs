@@ -1,13 +1,18 @@
 //! Client sessions: who is there, what they may do, what they have been told, and how much of us they use.
 //!
-//! Owns the throttle: requests and their bytes count from their arrival to their answer, and when the OSD is full
-//! clients are asked to hold theirs (`Backoff`) placement group by placement group, until it has drained by half.
+//! Owns the throttle: requests and their bytes count from their arrival to their answer. A session may use as much as
+//! is left free by all: one alone gets half of the OSD, n get an (n+1)th each, and there is always room for one more
+//! (dynamic thresholds, as shared-memory switches have them: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). A client
+//! beyond its share is asked to hold its requests (`Backoff`), placement group by placement group, until it uses no
+//! more than half of what is free.
 
 use crate::limits::{CLIENT_REQUEST_BYTES_MAX, CLIENT_REQUESTS_MAX, SESSIONS_MAX};
 use base::hash::FixedHashMap;
 use base::{Epoch, PgId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use wire::net::{ConnId, Peer};
 
 /// A session that somebody opened to us.
@@ -19,10 +24,64 @@ pub struct Session {
     pub has_map: Epoch,
     /// What they may do: opened once, asked for every request.
     pub caps: crate::caps::SessionCaps,
-    /// Placement groups whose requests they hold, and the number of each back-off.
-    pub holding: BTreeMap<PgId, u64>,
+    /// Placement groups whose requests they hold.
+    pub holding: BTreeMap<PgId, Hold>,
     /// Placement groups in which it watches or notifies, or did.
     pub watching: BTreeSet<PgId>,
+    /// What its requests use.
+    usage: Arc<Usage>,
+}
+
+/// A back-off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hold {
+    /// Its number.
+    pub id: u64,
+    /// When it ends.
+    pub until: Until,
+}
+
+/// When a back-off ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// When the placement group serves.
+    Active,
+    /// When the session's requests have drained, or the placement group begins to serve.
+    Drained,
+}
+
+/// What the requests of a session use, wherever they are.
+#[derive(Debug, Default)]
+struct Usage {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// A request's part of what its session uses; given back when the request is gone.
+#[derive(Debug)]
+pub struct Share {
+    usage: Arc<Usage>,
+    bytes: usize,
+}
+
+impl Share {
+    fn take(usage: &Arc<Usage>, bytes: usize) -> Share {
+        usage.requests.fetch_add(1, Relaxed);
+        usage.bytes.fetch_add(bytes, Relaxed);
+        Share { usage: Arc::clone(usage), bytes }
+    }
+
+    /// That of a request which no session has sent.
+    pub fn none() -> Share {
+        Share::take(&Arc::default(), 0)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.usage.requests.fetch_sub(1, Relaxed);
+        self.usage.bytes.fetch_sub(self.bytes, Relaxed);
+    }
 }
 
 /// All sessions.
@@ -32,7 +91,8 @@ pub struct Sessions {
     requests: usize,
     bytes: usize,
     next_backoff: u64,
-    holding: usize,
+    /// Sessions that hold requests.
+    holding: BTreeSet<ConnId>,
 }
 
 impl Sessions {
@@ -42,7 +102,14 @@ impl Sessions {
             return false;
         }
         let caps = crate::caps::SessionCaps::of(&peer);
-        let session = Session { peer, has_map: Epoch(0), caps, holding: BTreeMap::new(), watching: BTreeSet::new() };
+        let session = Session {
+            peer,
+            has_map: Epoch(0),
+            caps,
+            holding: BTreeMap::new(),
+            watching: BTreeSet::new(),
+            usage: Arc::default(),
+        };
         self.sessions.insert(conn, session);
         true
     }
@@ -50,7 +117,7 @@ impl Sessions {
     /// Forgets a session; gives the placement groups that have to hear of it.
     pub fn close(&mut self, conn: ConnId) -> BTreeSet<PgId> {
         let Some(session) = self.sessions.remove(&conn) else { return BTreeSet::new() };
-        self.holding -= session.holding.len();
+        self.holding.remove(&conn);
         session.watching
     }
 
@@ -74,14 +141,19 @@ impl Sessions {
         self.sessions.is_empty()
     }
 
-    /// Counts a request in; false if there is no room.
-    pub fn admit(&mut self, bytes: usize) -> bool {
-        if self.requests >= CLIENT_REQUESTS_MAX || self.bytes + bytes > CLIENT_REQUEST_BYTES_MAX && self.requests > 0 {
-            return false;
+    /// Counts a request in; none if there is no room for it. A session may always have one.
+    pub fn admit(&mut self, conn: ConnId, bytes: usize) -> Option<Share> {
+        let usage = &self.sessions.get(&conn)?.usage;
+        let (requests, used) = (usage.requests.load(Relaxed), usage.bytes.load(Relaxed));
+        let free_requests = CLIENT_REQUESTS_MAX.saturating_sub(self.requests);
+        let free_bytes = CLIENT_REQUEST_BYTES_MAX.saturating_sub(self.bytes);
+        let first = requests == 0 && free_requests > 0 && (bytes <= free_bytes || self.requests == 0);
+        if !first && (requests >= free_requests || used + bytes > free_bytes) {
+            return None;
         }
         self.requests += 1;
         self.bytes += bytes;
-        true
+        Some(Share::take(usage, bytes))
     }
 
     /// Counts in a request that this OSD asks of itself: what has begun must come to its end.
@@ -95,9 +167,9 @@ impl Sessions {
         self.bytes -= bytes;
     }
 
-    /// Whether somebody holds requests although there is room again.
-    pub fn drained(&self) -> bool {
-        self.holding > 0 && self.requests * 2 <= CLIENT_REQUESTS_MAX && self.bytes * 2 <= CLIENT_REQUEST_BYTES_MAX
+    /// Whether somebody holds requests.
+    pub fn somebody_holds(&self) -> bool {
+        !self.holding.is_empty()
     }
 
     /// Requests and bytes being worked on.
@@ -107,39 +179,108 @@ impl Sessions {
 
     /// Whether `conn` has been asked to hold requests for `pg`.
     pub fn holds(&self, conn: ConnId, pg: PgId) -> bool {
-        self.holding > 0 && self.sessions.get(&conn).is_some_and(|s| s.holding.contains_key(&pg))
+        self.holding.contains(&conn) && self.sessions.get(&conn).is_some_and(|s| s.holding.contains_key(&pg))
     }
 
     /// Notes that `conn` is asked to hold requests for `pg`; gives the back-off's number.
-    pub fn hold(&mut self, conn: ConnId, pg: PgId) -> Option<u64> {
+    pub fn hold(&mut self, conn: ConnId, pg: PgId, until: Until) -> Option<u64> {
         let session = self.sessions.get_mut(&conn)?;
         self.next_backoff += 1;
-        if session.holding.insert(pg, self.next_backoff).is_none() {
-            self.holding += 1;
-        }
+        session.holding.insert(pg, Hold { id: self.next_backoff, until });
+        self.holding.insert(conn);
         Some(self.next_backoff)
     }
 
-    /// Those to tell to go on: all where `pg` is none and the load has halved, else those that hold for `pg`.
+    /// Those to tell to go on: all whose share has drained where `pg` is none, else those that hold for `pg`.
     pub fn resume(&mut self, pg: Option<PgId>) -> Vec<(ConnId, PgId, u64)> {
-        if self.holding == 0 {
-            return Vec::new();
-        }
-        if pg.is_none() && (self.requests * 2 > CLIENT_REQUESTS_MAX || self.bytes * 2 > CLIENT_REQUEST_BYTES_MAX) {
-            return Vec::new();
-        }
+        let free_requests = CLIENT_REQUESTS_MAX.saturating_sub(self.requests);
+        let free_bytes = CLIENT_REQUEST_BYTES_MAX.saturating_sub(self.bytes);
         let mut out = Vec::new();
-        for (conn, session) in &mut self.sessions {
-            session.holding.retain(|held, id| {
-                let resumed = pg.is_none_or(|pg| pg == *held);
+        for conn in self.holding.clone() {
+            let Some(session) = self.sessions.get_mut(&conn) else { continue };
+            let (requests, bytes) = (session.usage.requests.load(Relaxed), session.usage.bytes.load(Relaxed));
+            let drained = 2 * requests <= free_requests && 2 * bytes <= free_bytes;
+            session.holding.retain(|held, hold| {
+                let resumed = pg.map_or(drained && hold.until == Until::Drained, |pg| pg == *held);
                 if resumed {
-                    out.push((*conn, *held, *id));
+                    out.push((conn, *held, hold.id));
                 }
                 !resumed
             });
+            if session.holding.is_empty() {
+                self.holding.remove(&conn);
+            }
         }
-        self.holding -= out.len();
-        out.sort_unstable();
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{GlobalId, PoolId};
+    use wire::types::{AddrVec, EntityName};
+
+    fn sessions(count: u64) -> Sessions {
+        let mut sessions = Sessions::default();
+        for conn in 0..count {
+            let name = EntityName::client(GlobalId(conn));
+            let caps = wire::net::TicketCaps::default();
+            let (entity, addrs) = (name.to_string(), AddrVec::default());
+            let peer = Peer { name, entity, addrs, socket: None, global_id: conn, features: 0, caps };
+            assert!(sessions.open(ConnId(conn), Arc::new(peer)));
+        }
+        sessions
+    }
+
+    fn fill(sessions: &mut Sessions, conn: u64, bytes: usize) -> Vec<Share> {
+        core::iter::from_fn(|| sessions.admit(ConnId(conn), bytes)).collect()
+    }
+
+    #[test]
+    fn one_client_cannot_fill_the_osd() {
+        let mut s = sessions(3);
+        let first = fill(&mut s, 0, 10);
+        assert_eq!(first.len(), CLIENT_REQUESTS_MAX / 2);
+        let second = fill(&mut s, 1, 10);
+        assert_eq!(second.len(), CLIENT_REQUESTS_MAX / 4, "half of what the first left");
+        assert!(s.admit(ConnId(2), 10).is_some(), "there is room for one more");
+    }
+
+    #[test]
+    fn bytes_are_shared_as_requests_are_and_one_large_request_goes() {
+        let mut s = sessions(2);
+        let all = fill(&mut s, 0, 1 << 20);
+        assert_eq!(all.len(), CLIENT_REQUEST_BYTES_MAX >> 21);
+        assert!(
+            s.admit(ConnId(1), CLIENT_REQUEST_BYTES_MAX / 2).is_some(),
+            "the first of a session takes what there is"
+        );
+        let mut alone = sessions(1);
+        assert!(alone.admit(ConnId(0), 2 * CLIENT_REQUEST_BYTES_MAX).is_some(), "whatever its size");
+        assert!(alone.admit(ConnId(0), 1).is_none());
+    }
+
+    #[test]
+    fn who_holds_goes_on_when_its_share_has_drained() {
+        let mut s = sessions(1);
+        let (conn, pg) = (ConnId(0), PgId::new(PoolId(1), 0));
+        let mut shares = fill(&mut s, 0, 0);
+        let id = s.hold(conn, pg, Until::Drained).expect("a session");
+        assert!(s.holds(conn, pg) && s.somebody_holds());
+        assert_eq!(s.resume(None), []);
+        while 2 * shares.len() > CLIENT_REQUESTS_MAX - shares.len() {
+            assert_eq!(s.resume(None), [], "{} left", shares.len());
+            shares.pop();
+            s.release(0);
+        }
+        assert_eq!(s.resume(None), [(conn, pg, id)]);
+        assert!(!s.somebody_holds());
+        let id = s.hold(conn, pg, Until::Active).expect("a session");
+        assert_eq!(s.resume(None), [], "the group does not serve yet");
+        assert_eq!(s.resume(Some(pg)), [(conn, pg, id)]);
+        s.hold(conn, pg, Until::Active);
+        assert_eq!(s.close(conn), BTreeSet::new());
+        assert!(!s.somebody_holds());
     }
 }

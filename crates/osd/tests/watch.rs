@@ -2,7 +2,7 @@
 
 mod harness;
 
-use base::{Duration, Errno, OsdId};
+use base::{Duration, Epoch, Errno, OsdId};
 use bytes::Bytes;
 use harness::{Cluster, client_addr, open};
 use wire::Encode;
@@ -111,6 +111,11 @@ fn a_watcher_comes_back_after_its_session_broke_and_after_the_primary_changed() 
     assert_ne!(c.locate("header").2, primary);
     assert_eq!(c.call_as(2, "header", watch(watch_op::RECONNECT, 20)).result, 0, "the new primary has the record");
     assert_eq!(c.call_as(2, "header", watch(watch_op::PING, 20)).result, 0);
+    let mut early = c.request("header", watch(watch_op::PING, 30));
+    early.map_epoch = Epoch(c.map.epoch.0 - 3);
+    let tid = c.send(3, early);
+    c.settle_for(Duration::from_millis(500));
+    assert!(!c.replies.contains_key(&(3, tid)), "who does not know the new interval is not told off");
     c.notices.clear();
     c.call("header", notify(10));
     c.settle_for(Duration::from_secs(11));

@@ -4,6 +4,7 @@
 //! or log entry and transaction -> replication -> all members have it -> answer. A request that was executed before is
 //! answered from the log, once all members have it.
 
+use super::fullness::Verdict;
 use super::log::{LogEntry, log_key};
 use super::order::ObjectQueue;
 use super::snaps::{AroundWrite, PgSnaps};
@@ -17,6 +18,7 @@ use crate::ops::state::ObjectState;
 use crate::ops::{OpClass, Outcome, Plan, bare_outcomes, execute};
 use crate::replication::ReplicatedWrite;
 use crate::reply;
+use crate::session::{Share, Until};
 use crate::watch::Effect;
 use base::{EVersion, Epoch, Errno, Instant};
 use bytes::Bytes;
@@ -51,6 +53,8 @@ pub struct ClientRequest {
     pub trims: Option<TrimOf>,
     /// What it was counted as on arrival.
     pub bytes: usize,
+    /// The same among what its session uses.
+    pub share: Share,
     /// The interval in which it was started; a late answer of the store to an older one starts it again.
     pub interval: Epoch,
     /// When it reached the stages of its way.
@@ -125,7 +129,7 @@ impl Pg {
         if !self.is_active() {
             request.stamps.waited = core.now;
             if self.waiting.len() >= PG_WAITING_MAX {
-                crate::requests::hold_requests(core, request.conn, self.id);
+                crate::requests::hold_requests(core, request.conn, self.id, Until::Active);
                 core.sessions.release(request.bytes);
             } else {
                 self.waiting.push_back(request);
@@ -308,7 +312,12 @@ impl Pg {
             }
         };
         if outcome.is_change() {
-            return self.submit(core, request, before, outcome);
+            match self.judge_fullness(core, &request, &before, &outcome) {
+                Verdict::Goes => return self.submit(core, request, before, outcome),
+                Verdict::Refused(errno) => reply::error(core, &request, errno, EVersion::default(), 0),
+                Verdict::Dropped => {}
+            }
+            return core.sessions.release(request.bytes);
         }
         self.carry_out(core, &request, before.info.user_version, core::mem::take(&mut outcome.effects));
         let (version, user_version) = if outcome.result == Errno::ENOENT.code() {

@@ -20,6 +20,7 @@ use crate::limits::SNAP_TRIM_CLONES_PER_TURN;
 use crate::ops::execution::{Caller, Circumstances};
 use crate::ops::state::ObjectState;
 use crate::ops::{plan, snaps};
+use crate::session::Share;
 use base::{Epoch, SnapId};
 use bytes::Bytes;
 use maps::osd_map::MapFlags;
@@ -121,6 +122,7 @@ impl Pg {
             circumstances: Circumstances { caller, now: core.now, last_user_version: 0 },
             trims: Some(TrimOf { snap, clone: clone.snap() }),
             bytes: 0,
+            share: Share::none(),
             interval: self.since,
             stamps: Stamps::at(core.now),
         });

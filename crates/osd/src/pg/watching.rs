@@ -12,6 +12,7 @@ use crate::ops::execution::{self, Circumstances, Watching};
 use crate::ops::state::ObjectState;
 use crate::ops::watch::EXPIRE;
 use crate::osd::Osd;
+use crate::session::Share;
 use crate::watch::live::{Caller, Sends, Watched};
 use crate::watch::{Effect, WatchName};
 use base::{Epoch, PgId};
@@ -160,6 +161,7 @@ impl Pg {
             answers: Vec::new(),
             trims: None,
             bytes: 0,
+            share: Share::none(),
             interval: Epoch(0),
             stamps: Stamps::at(core.now),
         })

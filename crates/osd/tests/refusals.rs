@@ -1,0 +1,101 @@
+//! What clients are refused or asked to hold: writes to full pools, networks that are shut out, groups that do not serve.
+
+mod harness;
+
+use base::{Duration, Errno};
+use harness::{Cluster, POOL, client_addr};
+use maps::PgPool;
+use maps::pool::PoolFlags;
+use wire::messages::backoff_op::{BLOCK, UNBLOCK};
+use wire::osd::{OpCode, OsdOpItem, RequestFlags};
+use wire::types::{AddrKind, EntityAddr, UTime};
+
+fn write(data: &'static str) -> Vec<OsdOpItem> {
+    vec![OsdOpItem::extent(OpCode::WRITEFULL, 0, data.len() as u64).with_payload(data)]
+}
+
+fn set_flags(c: &mut Cluster, flags: PoolFlags) {
+    c.publish(|map, inc| {
+        let pool = PgPool::clone(map.pool(POOL).expect("the pool"));
+        inc.new_pools.insert(POOL, PgPool { flags, ..pool });
+    });
+    c.settle_for(Duration::from_secs(1));
+}
+
+/// The answer to a request with these flags; none where the OSD leaves it to be sent again.
+fn answer(c: &mut Cluster, name: &str, ops: Vec<OsdOpItem>, flags: RequestFlags) -> Option<i32> {
+    let mut op = c.request(name, ops);
+    op.flags = op.flags | flags;
+    let tid = c.send(1, op);
+    c.settle_for(Duration::from_secs(1));
+    c.replies.get(&(1, tid)).map(|replies| replies[0].result)
+}
+
+#[test]
+fn a_full_pool_takes_what_does_not_grow_it() {
+    let mut c = Cluster::new(11, 3, 3, 2, 8);
+    let (none, tries, forces) = (RequestFlags(0), RequestFlags::FULL_TRY, RequestFlags::FULL_FORCE);
+    assert_eq!(c.write("a", b"1234"), 0);
+    assert_eq!(c.write("b", b"1234"), 0);
+    for (flags, errno) in
+        [(PoolFlags::FULL.with(PoolFlags::FULL_QUOTA), Errno::EDQUOT), (PoolFlags::FULL, Errno::ENOSPC)]
+    {
+        let stale = c.request("a", write("4321"));
+        set_flags(&mut c, flags);
+        assert_eq!(answer(&mut c, "new", write("x"), none), None, "its client will send it again");
+        assert_eq!(answer(&mut c, "new", write("x"), tries), Some(errno.code()));
+        assert_eq!(answer(&mut c, "a", write("12345"), tries), Some(errno.code()));
+        assert_eq!(answer(&mut c, "a", write("abcd"), none), Some(0), "no more than there was");
+        let tid = c.send(1, stale);
+        c.settle_for(Duration::from_secs(1));
+        assert!(!c.replies.contains_key(&(1, tid)), "it was sent before its client knew");
+        assert_eq!(c.read("a").expect("it is there"), "abcd");
+        assert_eq!(answer(&mut c, "forced", write("xyz"), forces), Some(0));
+        assert_eq!(answer(&mut c, "forced", vec![OsdOpItem::new(OpCode::DELETE)], none), Some(0));
+        set_flags(&mut c, PoolFlags::default());
+    }
+    assert_eq!(answer(&mut c, "new", write("x"), none), Some(0));
+}
+
+#[test]
+fn a_network_is_shut_out_and_let_in_again() {
+    let mut c = Cluster::new(12, 3, 3, 2, 8);
+    assert_eq!(c.write("a", b"1"), 0);
+    let range = EntityAddr { kind: AddrKind::Cidr, nonce: 24, ..client_addr(0) };
+    let until = UTime { secs: u32::MAX, nanos: 0 };
+    c.publish(|_, inc| inc.new_range_blocklist.extend([(range, until)]));
+    assert_eq!(c.write("a", b"2"), Errno::ESHUTDOWN.code());
+    assert_eq!(c.read("a"), Err(Errno::ESHUTDOWN.code()));
+    c.publish(|_, inc| inc.old_range_blocklist.push(range));
+    assert_eq!(c.read("a").expect("let in again"), "1");
+}
+
+#[test]
+fn requests_to_a_group_that_does_not_serve_are_held_by_their_clients_beyond_some() {
+    let mut c = Cluster::new(13, 3, 3, 2, 1);
+    assert_eq!(c.write("a", b"1"), 0);
+    let (_, _, primary) = c.locate("a");
+    let others: Vec<i32> = (0..3).filter(|osd| *osd != primary).collect();
+    for osd in &others {
+        c.mark_down(*osd);
+        c.kill(*osd);
+    }
+    c.settle();
+    let tids: Vec<u64> = (0..600)
+        .map(|_| {
+            let op = c.request("a", write("2"));
+            c.send(1, op)
+        })
+        .collect();
+    c.settle_for(Duration::from_secs(1));
+    let ops = |c: &Cluster| c.backoffs.iter().map(|b| b.op).collect::<Vec<_>>();
+    assert_eq!(ops(&c), [BLOCK], "told once, not to go on meanwhile");
+    c.settle();
+    assert_eq!(ops(&c), [BLOCK]);
+    c.start(others[0]);
+    c.settle();
+    assert_eq!(ops(&c), [BLOCK, UNBLOCK]);
+    assert_eq!(c.backoffs[0].id, c.backoffs[1].id);
+    let answered = tids.iter().filter(|tid| c.replies.contains_key(&(1, **tid))).count();
+    assert_eq!(answered, 512, "what waited is answered, the rest is for the client to send again");
+}

@@ -89,7 +89,7 @@ impl Mon {
     fn cluster_counters(&self) -> ClusterCounters {
         let (map, mut c) = (self.osds.map(), ClusterCounters::default());
         let osds = map.osd_counts();
-        let (room, sum) = (self.stats.osd_sum(), self.stats.sum().counts().clone());
+        let (room, sum) = (self.stats.osd_sum(), *self.stats.sum().counts());
         (c.num_mon.0, c.num_mon_quorum.0) = (1, 1);
         (c.num_osd.0, c.num_osd_up.0, c.num_osd_in.0) = (osds.exist as u64, osds.up as u64, osds.r#in as u64);
         c.osd_epoch.0 = u64::from(map.epoch.0);

@@ -182,7 +182,7 @@ fn a_request_that_waits_is_not_executed_once_its_client_is_shut_out() {
     c.settle_for(Duration::from_secs(1));
     c.start(other);
     c.settle();
-    assert_eq!(c.map.is_up(OsdId(other)), true);
+    assert!(c.map.is_up(OsdId(other)));
     assert_eq!(c.read("header").expect("it serves again"), "x");
     let replies = c.replies.get(&(2, tid)).expect("an answer");
     assert_eq!(replies[0].result, Errno::ESHUTDOWN.code());

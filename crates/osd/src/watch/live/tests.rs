@@ -1,3 +1,5 @@
+//! Live watches alone: what comes of each effect and of time. Read next: the parent module.
+
 use super::*;
 use base::Errno;
 use wire::Decode;

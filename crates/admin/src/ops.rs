@@ -184,7 +184,7 @@ impl<T: Tracked> History<T> {
         self.expire(now);
         let mut kept: Vec<&T> = self.kept.iter().collect();
         match by_duration {
-            true => kept.sort_by_key(|op| op.took()),
+            true => kept.sort_by_key(|op| core::cmp::Reverse(op.took())),
             false => kept.sort_by_key(|op| op.initiated()),
         }
         object! {
@@ -249,7 +249,7 @@ mod tests {
         }
         let now = Instant::from_secs(1100);
         assert_eq!(names(&history.value(now, false), "ops"), ["op 5", "op 11", "op 12"]);
-        assert_eq!(names(&history.value(now, true), "ops"), ["op 5", "op 11", "op 12"]);
+        assert_eq!(names(&history.value(now, true), "ops"), ["op 12", "op 11", "op 5"]);
         assert!(!history.wants(Duration::from_secs(5)) && history.wants(Duration::from_secs(6)));
         assert_eq!(names(&history.slow_value(now), "Ops"), ["op 12"]);
         let later = Instant::from_secs(1655);

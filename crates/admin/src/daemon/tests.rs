@@ -1,3 +1,7 @@
+//! The commands that all daemons have, over a daemon made for these tests.
+//!
+//! Read next: `super`.
+
 use super::*;
 use crate::command::CommandTable;
 use crate::settings::Settings;

@@ -142,6 +142,7 @@ fn start(setup: &Setup, ready: &Arc<AtomicU64>, works: Option<Samples>) -> Runni
             hub: None,
             entropy: entropy(),
             admin_socket: None,
+            pages: None,
         };
         reactor::run(config, &theirs, |now| {
             let mon = MonClientConfig::new(entity, Some(setup.key), vec![setup.mon]);

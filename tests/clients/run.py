@@ -70,6 +70,15 @@ def main():
         parser.error("exactly one of --loligo and --conf is needed")
     chosen, tally = modules(args.tests), Tally()
     shared = [m for m in chosen if not m.endswith("_own")]
+    with tempfile.TemporaryDirectory(prefix="loligo-test-build-") as build:
+        # Where tests put what they compile, once for all clusters.
+        os.environ["TEST_BUILD_DIR"] = build
+        run_all(args, chosen, shared, tally)
+    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
+    sys.exit(1 if tally.failed or not tally.passed else 0)
+
+
+def run_all(args, chosen, shared, tally):
     if args.conf:
         os.environ["CEPH_CONF"] = str(args.conf.resolve())
         for module in shared:
@@ -85,8 +94,6 @@ def main():
                     os.environ["CEPH_CONF"] = str(cluster.conf)
                     for module in shared:
                         tally.run(shape, module)
-    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
-    sys.exit(1 if tally.failed or not tally.passed else 0)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ pub mod id;
 pub mod log;
 pub mod rng;
 pub mod time;
+pub mod xxhash;
 
 pub use errno::Errno;
 pub use id::{EVersion, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId};

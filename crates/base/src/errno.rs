@@ -60,11 +60,13 @@ errnos! {
     EBADMSG = 74, "Bad message";
     EILSEQ = 84, "Invalid or incomplete multibyte or wide character";
     ERESTART = 85, "Interrupted system call should be restarted";
+    EMSGSIZE = 90, "Message too long";
     EOPNOTSUPP = 95, "Operation not supported";
     ENOTCONN = 107, "Transport endpoint is not connected";
     ETIMEDOUT = 110, "Connection timed out";
     ECONNREFUSED = 111, "Connection refused";
     EALREADY = 114, "Operation already in progress";
+    EINPROGRESS = 115, "Operation now in progress";
     ESTALE = 116, "Stale file handle";
     EDQUOT = 122, "Disk quota exceeded";
     ECANCELED = 125, "Operation canceled";

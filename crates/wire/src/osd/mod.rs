@@ -8,6 +8,7 @@
 //!
 //! Read next: `object` (names and order), `op` (one operation of a request), `payload` (what operations carry).
 
+pub mod copy;
 pub mod flags;
 pub mod object;
 pub mod op;

@@ -120,6 +120,11 @@ impl OpCode {
         self.0 & MODE_READ != 0 && self != OpCode::CALL
     }
 
+    /// Whether its code says that it reads, as a class call's does whatever the class does.
+    pub fn reads_or_calls(self) -> bool {
+        self.0 & MODE_READ != 0
+    }
+
     /// Whether the operation changes the object. A class call's own flags say whether it does, not its code.
     pub fn writes(self) -> bool {
         self.0 & MODE_WRITE != 0

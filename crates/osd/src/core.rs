@@ -5,6 +5,7 @@
 
 use crate::cluster_log::ClusterLog;
 use crate::config::OsdConfig;
+use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OsdCounters, ThrottleCounters};
 use crate::map_follower::MapBlobs;
 use crate::peers::Peers;
@@ -93,6 +94,8 @@ pub struct Core {
     pub sessions: Sessions,
     /// Sessions to other OSDs.
     pub peers: Peers,
+    /// Copies whose sources are being fetched.
+    pub copies: Copies,
     /// The state of a PG has changed: worth a report at once.
     pub stats_changed: bool,
     /// Objects or bytes have changed: worth a report soon.
@@ -145,6 +148,7 @@ impl Core {
             placement,
             sessions: Sessions::default(),
             peers: Peers::default(),
+            copies: Copies::default(),
             stats_changed: true,
             counts_changed: false,
             trim_wanted: Vec::new(),
@@ -195,6 +199,9 @@ impl Core {
 
     /// Sends on a session.
     pub fn send(&mut self, conn: ConnId, envelope: Envelope) {
+        if conn == LOOPBACK {
+            return self.copies.looped.push_back(envelope);
+        }
         self.net(NetCommand::Send { conn, envelope });
     }
 

@@ -17,6 +17,7 @@ mod class;
 pub mod cluster_log;
 pub mod commands;
 pub mod config;
+pub mod copies;
 pub mod core;
 pub mod counters;
 pub mod following;

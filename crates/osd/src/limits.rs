@@ -12,8 +12,9 @@ pub const NAMESPACE_BYTES_MAX: usize = 256;
 pub const OBJECT_BYTES_MAX: u64 = 128 << 20;
 /// The longest attribute name, in bytes (`osd_max_attr_name_len`).
 pub const ATTR_NAME_BYTES_MAX: usize = 100;
-/// The largest attribute value, in bytes: `osd_max_attr_size` is unlimited, a store's records should not be.
-pub const ATTR_VALUE_BYTES_MAX: usize = 64 << 10;
+/// The most payload bytes of a request that writes (`osd_max_write_size`). It also bounds attributes, which have no
+/// bound of their own (`osd_max_attr_size` is 0, unlimited).
+pub const WRITE_BYTES_MAX: usize = 90 << 20;
 /// The most entries one omap read returns (`osd_max_omap_entries_per_request`).
 pub const OMAP_ENTRIES_MAX: u64 = 1024;
 /// About the most bytes one omap read returns; Ceph's 1 GiB would stall everybody else.
@@ -81,6 +82,12 @@ pub const PULLS_IN_FLIGHT_MAX: usize = 8;
 pub const PUSH_BYTES_MAX: u64 = 8 << 20;
 /// The most map entries of one piece of a copied object (`osd_recovery_max_omap_entries_per_chunk`).
 pub const PUSH_OMAP_ENTRIES_MAX: u64 = 8096;
+/// Sources of copies that an OSD asks for at once.
+pub const COPIES_AT_ONCE_MAX: usize = 8;
+/// About the most bytes of one part of a source (`osd_copyfrom_max_chunk`).
+pub const COPY_PART_BYTES_MAX: u64 = 8 << 20;
+/// How long to wait before a source is asked again.
+pub const COPY_ASK_AGAIN: Duration = Duration::from_secs(2);
 /// Names in one piece of a PG's listing between OSDs.
 pub const SCAN_NAMES_MAX: usize = 1024;
 

@@ -135,6 +135,7 @@ impl Osd {
             Some(own),
             self.mon.next_wakeup(),
             self.core.peers.next_wakeup(),
+            self.core.copies.next_wakeup(),
             stats,
             life.stopping,
             self.core.alarms.first().map(|(at, _)| *at),
@@ -152,6 +153,7 @@ impl Osd {
         self.drain_mon();
         self.tick_peers();
         self.ring_alarms();
+        self.ask_sources_again();
         self.speak();
         if self.life.stopping.is_some_and(|deadline| deadline <= now) {
             self.stop();
@@ -193,6 +195,7 @@ impl Osd {
             }
         }
         self.run();
+        self.run_copies();
     }
 
     /// The store has answered a read.
@@ -206,6 +209,7 @@ impl Osd {
         }
         self.let_go_on();
         self.run_trimming();
+        self.run_copies();
     }
 
     /// The store has a transaction.
@@ -227,6 +231,7 @@ impl Osd {
         }
         self.let_go_on();
         self.run_trimming();
+        self.run_copies();
     }
 
     /// Tells those who hold requests to go on, once they may.
@@ -277,6 +282,9 @@ impl Osd {
         }
         match envelope.message {
             Message::OsdOp(op) => self.client_request(conn, envelope.tid, op),
+            Message::OsdOpReply(reply) if self.core.peers.owner(conn).is_some() => {
+                self.source_answered(envelope.tid, *reply);
+            }
             Message::Command(command) => self.told(conn, envelope.tid, &command),
             Message::Backoff(_) | Message::Ping(_) => {}
             message => {

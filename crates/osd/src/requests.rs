@@ -4,7 +4,7 @@
 
 use crate::core::Core;
 use crate::counters::Stamps;
-use crate::limits::{NAMESPACE_BYTES_MAX, OBJECT_NAME_BYTES_MAX};
+use crate::limits::{NAMESPACE_BYTES_MAX, OBJECT_NAME_BYTES_MAX, WRITE_BYTES_MAX};
 use crate::map_follower::is_served;
 use crate::ops;
 use crate::ops::execution::{Caller, Circumstances};
@@ -63,7 +63,9 @@ impl Osd {
         let caller = Caller::of(&session.peer);
         let circumstances = Circumstances { caller, now: self.core.now, last_user_version: 0 };
         let plan = ops::plan_at(message.snap, &message.ops);
-        let checked = check_names(&message).and_then(|()| session.caps.check(&self.core.map, &message));
+        let checked = check_form(&message)
+            .and_then(|()| check_names(&message))
+            .and_then(|()| session.caps.check(&self.core.map, &message));
         let object = match &checked {
             Ok(()) => {
                 let locator = &message.locator;
@@ -87,6 +89,7 @@ impl Osd {
             plan,
             view,
             answers,
+            copied: None,
             circumstances,
             trims: None,
             bytes,
@@ -141,6 +144,18 @@ enum Opened {
     Work(Box<ClientRequest>),
     Refused(Box<ClientRequest>, Errno),
     Dropped,
+}
+
+/// What no request may be, whatever it concerns.
+fn check_form(message: &OsdOp) -> Result<(), Errno> {
+    // A request has to do something: read, write, or what only cache tiers do.
+    let does = |item: &OsdOpItem| item.op.reads_or_calls() || item.op.writes() || item.op.is_cache();
+    if message.flags.has(RequestFlags::PARALLELEXEC) || !message.ops.iter().any(does) {
+        return Err(Errno::EINVAL);
+    }
+    let writes = message.ops.iter().any(ops::writes_to);
+    let payload: usize = message.ops.iter().map(|item| item.payload.len()).sum();
+    if writes && payload > WRITE_BYTES_MAX { Err(Errno::EMSGSIZE) } else { Ok(()) }
 }
 
 fn check_names(message: &OsdOp) -> Result<(), Errno> {

@@ -25,7 +25,7 @@ pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
             want.allocated.push(extent);
         }
         OpCode::MAPEXT => want.allocated.push(Extent { offset, len: length.min(READ_BYTES_MAX) }),
-        OpCode::CMPEXT => want.data.push(Extent { offset, len: item.payload.len() as u64 }),
+        OpCode::CMPEXT => want.data.push(Extent { offset, len: length.min(item.payload.len() as u64) }),
         _ => want.data.push(Extent { offset, len: whole_if_zero }),
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
 fn readable_size(x: &Execution, item: &OsdOpItem) -> u64 {
     let OpParams::Extent { offset, length, truncate_size, truncate_seq } = item.params() else { return x.state.size };
     let (truncate_size, truncate_seq) = sane_truncation(truncate_size, truncate_seq);
-    let beyond = length == 0 || offset.saturating_add(length) > truncate_size;
+    let beyond = offset.saturating_add(length) > truncate_size;
     if x.state.info.truncate_seq < truncate_seq && beyond && x.state.size > truncate_size {
         truncate_size
     } else {
@@ -51,14 +51,28 @@ fn sane_truncation(size: u64, seq: u32) -> (u64, u32) {
 pub(super) fn read(x: &mut Execution, item: &OsdOpItem) -> Step {
     let mut data = x.take_data();
     let readable = readable_size(x, item).saturating_sub(item.range().0);
-    data.truncate(usize::try_from(readable).unwrap_or(usize::MAX));
     x.result = 0;
+    if readable == 0 {
+        return NOTHING;
+    }
+    require_stored(x)?;
+    data.truncate(usize::try_from(readable).unwrap_or(usize::MAX));
     Ok(data)
+}
+
+/// Reads see what was there before the request: what the request has just created is not there.
+fn require_stored(x: &Execution) -> Result<(), Stop> {
+    if x.view.exists { Ok(()) } else { Err(Errno::ENOENT.into()) }
 }
 
 pub(super) fn sparse_read(x: &mut Execution, item: &OsdOpItem) -> Step {
     let (data, allocated) = (x.take_data(), x.take_allocated());
-    let (start, end) = (item.range().0, readable_size(x, item));
+    let OpParams::Extent { truncate_size, truncate_seq, .. } = item.params() else { return fail(Errno::EINVAL) };
+    if sane_truncation(truncate_size, truncate_seq).1 != 0 {
+        return fail(Errno::EINVAL);
+    }
+    require_stored(x)?;
+    let (start, end) = (item.range().0, x.state.size);
     let mut extents = BTreeMap::new();
     let mut out = Vec::new();
     for e in allocated {
@@ -74,7 +88,9 @@ pub(super) fn sparse_read(x: &mut Execution, item: &OsdOpItem) -> Step {
 }
 
 pub(super) fn map_extents(x: &mut Execution) -> Step {
-    let extents: BTreeMap<u64, u64> = x.take_allocated().iter().map(|e| (e.offset, e.len)).collect();
+    let allocated = x.take_allocated();
+    require_stored(x)?;
+    let extents: BTreeMap<u64, u64> = allocated.iter().map(|e| (e.offset, e.len)).collect();
     Ok(extents.to_bytes())
 }
 
@@ -82,7 +98,15 @@ pub(super) fn map_extents(x: &mut Execution) -> Step {
 const ERRNO_MAX: i32 = 4095;
 
 pub(super) fn compare_extent(x: &mut Execution, item: &OsdOpItem) -> Step {
-    let data = x.take_data();
+    let OpParams::Extent { offset, truncate_size, truncate_seq, .. } = item.params() else {
+        return fail(Errno::EINVAL);
+    };
+    let mut data = x.take_data();
+    let (truncate_size, truncate_seq) = sane_truncation(truncate_size, truncate_seq);
+    if x.state.info.truncate_seq < truncate_seq && offset.saturating_add(item.range().1) > truncate_size {
+        data.truncate(usize::try_from(truncate_size.saturating_sub(offset)).unwrap_or(usize::MAX));
+    }
+    data.truncate(usize::try_from(x.state.size.saturating_sub(offset)).unwrap_or(usize::MAX));
     let held = data.iter().copied().chain(core::iter::repeat(0));
     match item.payload.iter().zip(held).position(|(given, held)| *given != held) {
         Some(at) => Err(Stop::Fail(-ERRNO_MAX - i32::try_from(at).unwrap_or(i32::MAX - ERRNO_MAX))),
@@ -201,16 +225,15 @@ pub(super) fn zero(x: &mut Execution, item: &OsdOpItem) -> Step {
         return fail(Errno::EINVAL);
     }
     let inside = offset < OBJECT_BYTES_MAX && length <= OBJECT_BYTES_MAX;
-    if x.state.exists && inside && offset + length >= x.state.size {
-        // Zeros at the end are cut off, zeros beyond it are nothing.
-        if offset < x.state.size {
-            set_size(x, offset);
-            x.result = 0;
-        }
+    let at_end = x.state.exists && inside && offset + length >= x.state.size;
+    if at_end && offset >= x.state.size {
+        // Zeros beyond the end are nothing; zeros up to the end are cut off.
         return NOTHING;
     }
     check_range(offset, length)?;
-    if x.state.exists {
+    if at_end {
+        set_size(x, offset);
+    } else if x.state.exists {
         x.changes.push(Op::Zero(offset, length));
     }
     x.result = 0;
@@ -248,6 +271,10 @@ pub(super) fn create(x: &mut Execution, item: &OsdOpItem) -> Step {
     if x.state.exists && item.flags.has(OpFlags::EXCL) {
         return fail(Errno::EEXIST);
     }
+    // A category, which objects no longer have.
+    if !item.payload.is_empty() && wire::Decoder::shared(&item.payload).blob().is_err() {
+        return fail(Errno::EINVAL);
+    }
     x.ensure_exists();
     x.changes.push(Op::Touch);
     x.result = 0;
@@ -267,6 +294,15 @@ pub(super) fn delete(x: &mut Execution) -> Step {
 pub(super) fn hint(x: &mut Execution) -> Step {
     x.ensure_exists();
     x.changes.push(Op::Touch);
+    x.result = 0;
+    NOTHING
+}
+
+/// Changes nothing but the object's version.
+pub(super) fn start_sync(x: &mut Execution) -> Step {
+    if x.state.exists {
+        x.changes.push(Op::Touch);
+    }
     x.result = 0;
     NOTHING
 }

@@ -6,10 +6,11 @@
 //!
 //! Invariant: nothing outside `Execution` is changed before the whole compound has succeeded.
 
+use super::copy::{self, Copied};
 use super::extents::Extents;
 use super::snaps::Snaps;
 use super::state::{ObjectInfo, ObjectState};
-use super::{data, omap, snaps, watch, xattr};
+use super::{checksum, data, omap, snaps, watch, xattr};
 use crate::class;
 use crate::watch::{Effect, LiveWatches};
 use base::{Errno, Instant, SnapId};
@@ -67,6 +68,8 @@ pub struct Request<'a> {
     pub answers: &'a [ObjectView],
     /// The client's time.
     pub mtime: UTime,
+    /// What fetching its copy's source came to, once that is done.
+    pub copied: Option<&'a Result<Copied, Errno>>,
     /// Who asks, and when.
     pub circumstances: Circumstances,
     /// Whether a write's outputs go back to the client.
@@ -104,6 +107,8 @@ pub enum AskOf {
     Itself,
     /// Another of its lives: a clone.
     Life(SnapId),
+    /// The source of the request's copy.
+    Copy,
 }
 
 /// Why an op does not go on.
@@ -214,6 +219,9 @@ impl<'a> Execution<'a> {
             OpCode::MAPEXT => data::map_extents(self),
             OpCode::CMPEXT => data::compare_extent(self, item),
             OpCode::STAT => data::stat(self),
+            OpCode::COPY_GET => copy::get(self, item),
+            OpCode::COPY_FROM | OpCode::COPY_FROM2 => copy::from(self, item),
+            OpCode::CHECKSUM => checksum::checksum(self, item),
             OpCode::ASSERT_VER => self.assert_version(item),
             OpCode::LIST_WATCHERS => watch::list(self),
             OpCode::NOTIFY => watch::notify(self, item),
@@ -230,6 +238,7 @@ impl<'a> Execution<'a> {
             OpCode::ROLLBACK => snaps::roll_back(self, item),
             OpCode::LIST_SNAPS => snaps::list(self),
             OpCode::SETALLOCHINT => data::hint(self),
+            OpCode::STARTSYNC => data::start_sync(self),
             OpCode::GETXATTR => xattr::get(self, item),
             OpCode::GETXATTRS => xattr::get_all(self),
             OpCode::CMPXATTR => xattr::compare(self, item),

@@ -12,7 +12,9 @@
 //! Read next: `execution`: a compound while it runs; `data`, `xattr`, `omap`: one file per family of ops; `snaps`: what
 //! snapshots do to requests; `state`: what an op knows of its object.
 
+mod checksum;
 pub mod clones;
+pub mod copy;
 mod data;
 pub mod execution;
 pub mod extents;
@@ -71,6 +73,15 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
                 data::plan(item, &mut want);
                 true
             }
+            OpCode::COPY_GET => {
+                copy::plan_get(item, &mut want);
+                true
+            }
+            OpCode::COPY_FROM | OpCode::COPY_FROM2 => true,
+            OpCode::CHECKSUM => {
+                checksum::plan(item, &mut want);
+                true
+            }
             OpCode::GETXATTR | OpCode::GETXATTRS | OpCode::CMPXATTR => {
                 xattr::plan(item, &mut want);
                 true
@@ -89,12 +100,26 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
             _ => false,
         };
     }
+    // The copy is made aside in one place for each object.
+    if ops.iter().filter(|item| copies(item.op)).count() > 1 {
+        return Err(Errno::EINVAL);
+    }
     let class = match (writes, reads) {
         (false, _) => OpClass::Read,
         (true, false) => OpClass::Write,
         (true, true) => OpClass::ReadModify,
     };
     Ok(Plan { class, want })
+}
+
+/// Whether an op fetches its object from elsewhere.
+pub fn copies(op: OpCode) -> bool {
+    op == OpCode::COPY_FROM || op == OpCode::COPY_FROM2
+}
+
+/// Whether an op's change is one that users see: one that grows the user version. Copies have their source's.
+fn shows(item: &OsdOpItem) -> bool {
+    item.op != OpCode::WATCH && !copies(item.op)
 }
 
 /// Whether an op changes its object. EOPNOTSUPP for a call of what is not here.
@@ -138,6 +163,8 @@ pub struct Outcome {
     pub user_modified: bool,
     /// What is to be done about watches once the changes are durable; nothing if it failed.
     pub effects: Vec<Effect>,
+    /// Whether the answer is remembered although nothing changed. One that was too long is not.
+    pub logged: bool,
 }
 
 impl Outcome {
@@ -177,7 +204,7 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
         x.result = Errno::ENOENT.code();
     } else {
         for (item, outcome) in request.ops.iter().zip(&mut outcomes) {
-            user_modified |= item.op != OpCode::WATCH && writes(item);
+            user_modified |= shows(item) && writes(item);
             match x.step(item) {
                 Ok(out) => {
                     outcome.item.payload = out;
@@ -199,17 +226,23 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
             x.ops_done += 1;
         }
     }
-    Ok(conclude(x, outcomes, user_modified))
+    Ok(conclude(x, outcomes, user_modified, any_writes))
 }
 
 /// What a compound comes to whose ops have run.
-fn conclude(mut x: Execution<'_>, mut outcomes: Vec<OpOutcome>, user_modified: bool) -> Outcome {
+fn conclude(mut x: Execution<'_>, mut outcomes: Vec<OpOutcome>, user_modified: bool, writes: bool) -> Outcome {
     let request = x.request;
-    let changed = x.result >= 0 && !x.changes.is_empty();
+    let mut changed = x.result >= 0 && !x.changes.is_empty();
+    let mut logged = writes;
     let mut result = x.result;
+    if changed && request.returns_outputs {
+        result = bound_outputs(&mut outcomes, result);
+        (changed, logged) = (result >= 0, result >= 0);
+    } else if changed {
+        outcomes.iter_mut().for_each(|outcome| outcome.item.payload = Bytes::new());
+        result = 0;
+    }
     if changed {
-        result =
-            if request.returns_outputs { bound_outputs(&mut outcomes, result) } else { drop_outputs(&mut outcomes) };
         if x.state.exists && request.mtime != UTime::default() {
             x.state.info.mtime = request.mtime;
         }
@@ -222,7 +255,8 @@ fn conclude(mut x: Execution<'_>, mut outcomes: Vec<OpOutcome>, user_modified: b
         restored: x.restored.filter(|_| changed),
         state: if changed { x.state } else { request.state.clone() },
         user_modified,
-        effects: if x.result >= 0 { x.effects } else { Vec::new() },
+        effects: if result >= 0 { x.effects } else { Vec::new() },
+        logged,
     }
 }
 
@@ -243,9 +277,4 @@ fn bound_outputs(outcomes: &mut [OpOutcome], result: i32) -> i32 {
         }
     }
     result
-}
-
-fn drop_outputs(outcomes: &mut [OpOutcome]) -> i32 {
-    outcomes.iter_mut().for_each(|outcome| outcome.item.payload = Bytes::new());
-    0
 }

@@ -70,7 +70,7 @@ pub(super) fn execute_at(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
     };
     let state = match of {
         AskOf::Itself => Ok(request.state.clone()),
-        AskOf::Life(_) => ObjectState::of(view),
+        AskOf::Life(_) | AskOf::Copy => ObjectState::of(view),
     };
     // The head says that the clone is there: what lacks it, or has it without its record, is corrupt.
     let Some(state) = state.ok().filter(|state| state.exists) else { return Ok(refused(request, Errno::EIO)) };
@@ -90,6 +90,7 @@ pub(super) fn refused(request: &Request<'_>, errno: Errno) -> Outcome {
         state: ObjectState { exists: false, ..request.state.clone() },
         user_modified: false,
         effects: Vec::new(),
+        logged: false,
     }
 }
 
@@ -236,6 +237,7 @@ pub fn trim(before: &ObjectState, clone: SnapId, removed: &SnapSet) -> Option<Ou
         state,
         user_modified: false,
         effects: Vec::new(),
+        logged: false,
     })
 }
 

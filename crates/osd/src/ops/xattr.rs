@@ -2,7 +2,7 @@
 
 use super::execution::{Execution, NOTHING, Step, Stop, fail};
 use super::state::{USER_ATTR_PREFIX, user_attr};
-use crate::limits::{ATTR_NAME_BYTES_MAX, ATTR_VALUE_BYTES_MAX};
+use crate::limits::ATTR_NAME_BYTES_MAX;
 use base::Errno;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -26,7 +26,9 @@ fn parts(item: &OsdOpItem) -> Result<(Bytes, Bytes), Stop> {
 }
 
 fn held(x: &Execution, name: &[u8]) -> Result<Bytes, Errno> {
-    x.view.attr(&user_attr(name)).cloned().ok_or(Errno::ENODATA)
+    // Reads see what was there before the request.
+    let missing = if x.view.exists { Errno::ENODATA } else { Errno::ENOENT };
+    x.view.attr(&user_attr(name)).cloned().ok_or(missing)
 }
 
 pub(super) fn get(x: &mut Execution, item: &OsdOpItem) -> Step {
@@ -39,6 +41,10 @@ pub(super) fn get(x: &mut Execution, item: &OsdOpItem) -> Step {
 pub(super) fn get_all(x: &mut Execution) -> Step {
     let users = x.view.attrs.iter().filter(|(name, _)| name.first() == Some(&USER_ATTR_PREFIX));
     let all: BTreeMap<Bytes, Bytes> = users.map(|(name, value)| (name.slice(1..), value.clone())).collect();
+    if !x.view.exists {
+        x.failed_output = all.to_bytes();
+        return fail(Errno::ENOENT);
+    }
     x.result = 0;
     Ok(all.to_bytes())
 }
@@ -48,12 +54,15 @@ pub(super) fn compare(x: &mut Execution, item: &OsdOpItem) -> Step {
     let OpParams::Xattr { cmp_op, cmp_mode, .. } = item.params() else { return fail(Errno::EINVAL) };
     let Some(op) = CmpOp::from_wire(cmp_op) else { return fail(Errno::EINVAL) };
     // A missing attribute compares as an empty one.
-    let stored = held(x, &name).unwrap_or_default();
+    let stored = match held(x, &name) {
+        Err(Errno::ENODATA) => Bytes::new(),
+        stored => stored?,
+    };
     let holds = match cmp_mode {
         CMP_MODE_STRING => op.holds(given, stored),
         CMP_MODE_U64 => {
             let given = u64::from_bytes(&given).map_err(|_| Errno::EINVAL)?;
-            op.holds(given, number(&stored)?)
+            op.holds(given, number(&stored))
         }
         _ => return fail(Errno::EINVAL),
     };
@@ -65,20 +74,26 @@ pub(super) fn compare(x: &mut Execution, item: &OsdOpItem) -> Step {
     NOTHING
 }
 
-/// An attribute's text as a decimal number; an empty one is 0.
-fn number(text: &[u8]) -> Result<u64, Stop> {
-    if text.is_empty() {
-        return Ok(0);
+/// The decimal number that an attribute's text begins with, as C's `strtoull` reads it: space before it is skipped, a
+/// minus takes it from 2^64, too large a one is the largest, and no digits are 0.
+fn number(text: &[u8]) -> u64 {
+    let text = text.trim_ascii_start();
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    let digits = digits.iter().take_while(|c| c.is_ascii_digit());
+    let add = |number: Option<u64>, digit: &u8| number?.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    match digits.fold(Some(0), add) {
+        Some(number) if negative => number.wrapping_neg(),
+        Some(number) => number,
+        None => u64::MAX,
     }
-    let text = core::str::from_utf8(text).ok().and_then(|t| t.trim_end_matches('\0').parse().ok());
-    text.ok_or(Errno::EINVAL.into())
 }
 
 pub(super) fn set(x: &mut Execution, item: &OsdOpItem) -> Step {
-    let OpParams::Xattr { name_len, value_len, .. } = item.params() else { return fail(Errno::EINVAL) };
-    if value_len as usize > ATTR_VALUE_BYTES_MAX {
-        return fail(Errno::EFBIG);
-    }
+    let OpParams::Xattr { name_len, .. } = item.params() else { return fail(Errno::EINVAL) };
     if name_len as usize > ATTR_NAME_BYTES_MAX {
         return fail(Errno::ENAMETOOLONG);
     }

@@ -12,7 +12,10 @@ use super::trimming::TrimOf;
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::counters::Stamps;
-use crate::limits::{LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX};
+use crate::limits::{
+    LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX, WRITE_REPLY_BYTES_MAX,
+};
+use crate::ops::copy::Copied;
 use crate::ops::execution::{Ask, AskOf, Circumstances, Request, Watching};
 use crate::ops::state::ObjectState;
 use crate::ops::{OpClass, Outcome, Plan, bare_outcomes, execute};
@@ -22,7 +25,7 @@ use crate::session::{Share, Until};
 use crate::watch::Effect;
 use base::{EVersion, Epoch, Errno, Instant};
 use bytes::Bytes;
-use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, Transaction};
+use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, STAGED, Transaction};
 use wire::Encode;
 use wire::messages::{OpOutcome, OsdOp};
 use wire::net::ConnId;
@@ -47,6 +50,8 @@ pub struct ClientRequest {
     pub view: Option<Box<ObjectView>>,
     /// What the store answered to the questions that its ops asked since.
     pub answers: Vec<ObjectView>,
+    /// What fetching its copy's source came to.
+    pub copied: Option<Result<Copied, Errno>>,
     /// Who asks, and what was the case when it started.
     pub circumstances: Circumstances,
     /// The clone that it trims; a request of the PG itself, which nobody waits for.
@@ -75,6 +80,7 @@ impl ClientRequest {
             state,
             view: self.view.as_deref(),
             answers: &self.answers,
+            copied: self.copied.as_ref(),
             mtime: self.message.mtime,
             circumstances: self.circumstances,
             returns_outputs,
@@ -96,6 +102,7 @@ impl ClientRequest {
 
     fn forget_answers(&mut self) {
         self.view = None;
+        self.copied = None;
         self.answers = Vec::new();
     }
 }
@@ -184,7 +191,7 @@ impl Pg {
     }
 
     /// Starts what an object's queue admits now.
-    fn pump(&mut self, core: &mut Core, object: &ObjectId) {
+    pub(super) fn pump(&mut self, core: &mut Core, object: &ObjectId) {
         while let Some(queue) = self.objects.get_mut(object) {
             let Some(request) = queue.pop_admitted() else { break };
             self.start_request(core, request);
@@ -222,16 +229,17 @@ impl Pg {
     }
 
     /// Reads what a request's ops ask for; its object is held meanwhile as it was for the plan's read.
-    fn answer_ask(&self, core: &mut Core, request: Box<ClientRequest>, ask: Ask) {
+    fn answer_ask(&mut self, core: &mut Core, request: Box<ClientRequest>, ask: Ask) {
         let object = match ask.of {
             AskOf::Itself => request.object.clone(),
             AskOf::Life(snap) => request.object.with_snap(snap),
+            AskOf::Copy => return self.start_copy(core, request),
         };
         self.read_for(core, request, object, ask.want);
     }
 
     /// The interval in which a request began is over. A primary still owes an answer; others leave that to the next.
-    fn restart_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
+    pub fn restart_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         match crate::ops::plan_at(request.message.snap, &request.message.ops) {
             Ok(plan) if self.is_primary() && request.trims.is_none() => {
                 request.begin_again(plan);
@@ -279,16 +287,16 @@ impl Pg {
         self.counters.reads += 1;
         self.counters.read_bytes += outcome.ops.iter().map(|o| o.item.payload.len() as u64).sum::<u64>();
         if !outcome.state.exists && outcome.result < 0 {
-            let errno = Errno(-outcome.result);
-            reply::error(core, &request, errno, self.info.last_update, self.info.last_user_version);
+            reply::error(core, &request, Errno(-outcome.result), EVersion::default(), 0);
         } else {
-            reply::read(core, &request, outcome.result, outcome.ops, outcome.state.info.user_version);
+            let user_version = if outcome.result >= 0 { outcome.state.info.user_version } else { 0 };
+            reply::read(core, &request, outcome.result, outcome.ops, user_version);
         }
         core.sessions.release(request.bytes);
     }
 
     /// Executes a write on an object whose state is known.
-    fn run_write(&mut self, core: &mut Core, request: Box<ClientRequest>) {
+    pub(super) fn run_write(&mut self, core: &mut Core, request: Box<ClientRequest>) {
         let object = &request.object;
         let queue = self.objects.get_mut(object).expect("a request under way keeps its queue");
         queue.exclusive = false;
@@ -317,16 +325,72 @@ impl Pg {
                 Verdict::Refused(errno) => reply::error(core, &request, errno, EVersion::default(), 0),
                 Verdict::Dropped => {}
             }
+            self.give_up_copy(core, &request);
             return core.sessions.release(request.bytes);
         }
         self.carry_out(core, &request, before.info.user_version, core::mem::take(&mut outcome.effects));
-        let (version, user_version) = if outcome.result == Errno::ENOENT.code() {
-            (self.info.last_update, self.info.last_user_version)
-        } else {
-            (EVersion::default(), before.info.user_version)
-        };
-        reply::done(core, &request, outcome.result, outcome.ops, version, user_version);
+        self.give_up_copy(core, &request);
+        if outcome.logged {
+            return self.submit_answer(core, request, &before, outcome);
+        }
+        reply::done(core, &request, outcome.result, outcome.ops, EVersion::default(), 0);
         core.sessions.release(request.bytes);
+    }
+
+    /// Logs what a write that changes nothing is answered, so that it is answered the same when it is resent.
+    fn submit_answer(
+        &mut self,
+        core: &mut Core,
+        mut request: Box<ClientRequest>,
+        before: &ObjectState,
+        outcome: Outcome,
+    ) {
+        let answered = match &request.copied {
+            _ if outcome.result == Errno::ENOENT.code() => self.info.last_user_version,
+            Some(Ok(copied)) => copied.user_version,
+            _ => before.info.user_version,
+        };
+        request.forget_answers();
+        let version = EVersion::new(core.epoch(), self.info.last_update.version + 1);
+        let entry = LogEntry {
+            version,
+            prior: before.info.version,
+            object: request.object.clone(),
+            clones: Vec::new(),
+            deletes: false,
+            changes_nothing: true,
+            reqid: request.reqid,
+            user_version: self.info.last_user_version,
+            result: outcome.result,
+            outputs: remembered(&request, &outcome.ops),
+            totals: self.info.totals,
+        };
+        let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
+        queue.writers += 1;
+        let transaction = Transaction::new(self.collection());
+        self.send_write(core, entry, transaction);
+        self.in_flight.push_back(InFlight {
+            version,
+            user_version: answered,
+            result: outcome.result,
+            outcomes: outcome.ops,
+            effects: Vec::new(),
+            request,
+            again: Vec::new(),
+        });
+    }
+
+    /// Sends a write to all members and the own store, and appends its entry to the log.
+    pub(super) fn send_write(&mut self, core: &mut Core, entry: LogEntry, mut transaction: Transaction) {
+        let version = entry.version;
+        let entry_bytes = entry.to_bytes();
+        let Role::Active(replication) = &mut self.role else { unreachable!("only an active PG executes") };
+        let trim_to = self.log.trim_point(LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, replication.all_committed());
+        let trim_to = trim_to.unwrap_or_default();
+        replication.submit(core, &ReplicatedWrite { version, entry: &entry_bytes, transaction: &transaction, trim_to });
+        let peering = self.since;
+        self.append_to_log(entry, entry_bytes, trim_to, &mut transaction);
+        core.commit(CommitFor::Pg(self.id, PgCommit::Write(peering, version)), transaction);
     }
 
     /// Answers a request that was executed before; gives it back if it was not.
@@ -341,7 +405,8 @@ impl Pg {
             outcome.result = *result;
             outcome.item.payload = out.clone();
         }
-        reply::done(core, &request, entry.result, outcomes, entry.version, entry.user_version);
+        let user_version = if entry.changes_nothing { 0 } else { entry.user_version };
+        reply::done(core, &request, entry.result, outcomes, entry.version, user_version);
         core.sessions.release(request.bytes);
         None
     }
@@ -357,9 +422,10 @@ impl Pg {
         request.forget_answers();
         let version = EVersion::new(core.epoch(), self.info.last_update.version + 1);
         let user_version = if outcome.user_modified {
-            self.info.last_user_version.max(before.info.user_version) + 1
+            let seen = before.info.user_version.max(outcome.state.info.user_version);
+            (self.info.last_user_version.max(seen) + 1).max(version.version)
         } else {
-            before.info.user_version
+            outcome.state.info.user_version
         };
         outcome.seal(version, user_version);
         self.count_write(&before, &outcome);
@@ -370,12 +436,16 @@ impl Pg {
             AroundWrite::begin(&mut transaction, &request.object, &before, &outcome.state, outcome.restored);
         transaction.ops.extend(outcome.changes.drain(..).map(|op| (0, op)));
         around.end(&mut transaction, &request.object);
+        if outcome.restored == Some(STAGED) {
+            transaction.push(&request.object.with_snap(STAGED), Op::Remove);
+        }
         let entry = LogEntry {
             version,
             prior: before.info.version,
             object: request.object.clone(),
             clones: around.touched,
             deletes: !outcome.state.exists,
+            changes_nothing: false,
             reqid: request.reqid,
             user_version,
             result: outcome.result,
@@ -385,14 +455,7 @@ impl Pg {
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
         queue.state = Some(outcome.state.clone());
         queue.writers += 1;
-        let entry_bytes = entry.to_bytes();
-        let Role::Active(replication) = &mut self.role else { unreachable!("only an active PG executes") };
-        let trim_to = self.log.trim_point(LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, replication.all_committed());
-        let trim_to = trim_to.unwrap_or_default();
-        replication.submit(core, &ReplicatedWrite { version, entry: &entry_bytes, transaction: &transaction, trim_to });
-        let peering = self.since;
-        self.append_to_log(entry, entry_bytes, trim_to, &mut transaction);
-        core.commit(CommitFor::Pg(self.id, PgCommit::Write(peering, version)), transaction);
+        self.send_write(core, entry, transaction);
         self.in_flight.push_back(InFlight {
             version,
             user_version,
@@ -521,5 +584,9 @@ fn remembered(request: &ClientRequest, outcomes: &[OpOutcome]) -> Vec<(i32, Byte
     if !request.message.flags.has(RequestFlags::RETURNVEC) {
         return Vec::new();
     }
-    outcomes.iter().map(|o| (o.result, Bytes::copy_from_slice(&o.item.payload))).collect()
+    let output = |out: &Bytes| {
+        // Successful writes are bounded already; what a failed one read is not worth keeping.
+        if out.len() > WRITE_REPLY_BYTES_MAX { Bytes::new() } else { Bytes::copy_from_slice(out) }
+    };
+    outcomes.iter().map(|o| (o.result, output(&o.item.payload))).collect()
 }

@@ -14,8 +14,8 @@ use crate::reply;
 use base::{EVersion, Errno, PgId, SnapId};
 use store::{ListWant, ObjectId, ReadRequest, ReadWhat};
 use wire::osd::payload::{ListEntry, ListReply, list_cursor};
-use wire::osd::{HObject, OpCode, OpParams};
-use wire::{Decode, Encode};
+use wire::osd::{HObject, OpCode, OpParams, OsdOpItem};
+use wire::{Decode, Decoder, Encode};
 
 /// Names all namespaces (`CEPH_ALL_NSPACES`).
 const ALL_NAMESPACES: &[u8] = b"\x01";
@@ -31,7 +31,7 @@ pub struct Listing {
 impl Pg {
     /// Takes a request that concerns the PG as a whole.
     pub(super) fn start_listing(&mut self, core: &mut Core, request: Box<ClientRequest>) {
-        match self.plan_listing(&request) {
+        match self.plan_listing(core, &request) {
             Ok((from, max)) => {
                 let listing = Box::new(Listing { request, entries: Vec::new(), max });
                 self.list(core, listing, from);
@@ -43,8 +43,11 @@ impl Pg {
         }
     }
 
-    fn plan_listing(&self, request: &ClientRequest) -> Result<(Option<ObjectId>, usize), Errno> {
+    fn plan_listing(&self, core: &Core, request: &ClientRequest) -> Result<(Option<ObjectId>, usize), Errno> {
         let [item] = request.message.ops.as_slice() else { return Err(Errno::EINVAL) };
+        if item.op == OpCode::SCRUBLS {
+            return Err(self.inconsistencies(item));
+        }
         if item.op != OpCode::PGNLS {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -52,6 +55,10 @@ impl Pg {
         let cursor = list_cursor(&item.payload).map_err(|_| Errno::EINVAL)?;
         let longest = usize::from(u16::MAX);
         if count == 0 || cursor.nspace.len() > longest || cursor.key.len() > longest {
+            return Err(Errno::EINVAL);
+        }
+        let beyond = !cursor.max && cursor >= range_end(self.id, self.pg_num(core));
+        if beyond || !cursor.is_min() && cursor < HObject::pg_start(self.id.pool, self.id.seed) {
             return Err(Errno::EINVAL);
         }
         let from = ObjectId::new(cursor.hash, &cursor.nspace, &cursor.key, &cursor.name, cursor.snap);
@@ -62,6 +69,17 @@ impl Pg {
             (!cursor.is_min()).then_some(from)
         };
         Ok((from, count.min(LIST_NAMES_MAX) as usize))
+    }
+
+    /// What scrubs have found: nothing is known of a PG that was never scrubbed. A client that began to ask in another
+    /// interval has to begin again (`do_scrub_ls`).
+    fn inconsistencies(&self, item: &OsdOpItem) -> Errno {
+        let interval = Decoder::shared(&item.payload).versioned("scrub_ls_arg_t", 1, |d, _| d.u32());
+        match interval {
+            Err(_) => Errno::EINVAL,
+            Ok(interval) if interval != 0 && interval != self.since.0 => Errno::EAGAIN,
+            Ok(_) => Errno::ENOENT,
+        }
     }
 
     fn list(&mut self, core: &mut Core, listing: Box<Listing>, from: Option<ObjectId>) {

@@ -29,6 +29,9 @@ pub struct LogEntry {
     pub clones: Vec<SnapId>,
     /// Whether the write left no object.
     pub deletes: bool,
+    /// Whether it changed nothing: it failed, or there was nothing to do. It is here so that a resent request gets the
+    /// same answer (Ceph's `ERROR` entries).
+    pub changes_nothing: bool,
     /// Whose it is.
     pub reqid: OsdReqId,
     /// The user version it gave the object.
@@ -49,6 +52,7 @@ impl Encode for LogEntry {
         e.put(&self.object);
         e.put(&self.clones);
         e.bool(self.deletes);
+        e.bool(self.changes_nothing);
         e.put(&self.reqid);
         e.u64(self.user_version);
         e.i32(self.result);
@@ -58,7 +62,7 @@ impl Encode for LogEntry {
 }
 
 impl Decode for LogEntry {
-    const MIN_BYTES: usize = 117;
+    const MIN_BYTES: usize = 118;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
         if d.u8()? != 2 {
             return Err(Malformed::new("log entry", "has an unknown version"));
@@ -69,6 +73,7 @@ impl Decode for LogEntry {
             object: d.get()?,
             clones: d.get()?,
             deletes: d.bool()?,
+            changes_nothing: d.bool()?,
             reqid: d.get()?,
             user_version: d.u64()?,
             result: d.i32()?,
@@ -206,7 +211,8 @@ impl PgLog {
     /// only one of the two has. None where the logs do not touch, so that everything has to be compared.
     pub fn differing(&self, theirs: &PgLog) -> Option<BTreeSet<ObjectId>> {
         let common = self.common_point(theirs)?;
-        Some(self.after(common).chain(theirs.after(common)).flat_map(LogEntry::objects).collect())
+        let entries = self.after(common).chain(theirs.after(common));
+        Some(entries.filter(|entry| !entry.changes_nothing).flat_map(LogEntry::objects).collect())
     }
 
     /// The newest version that both have passed through.
@@ -230,6 +236,7 @@ mod tests {
             object: ObjectId::new(1, b"", b"", object.as_bytes(), SnapId::HEAD),
             clones: Vec::new(),
             deletes: false,
+            changes_nothing: false,
             reqid: OsdReqId { name: EntityName::client(base::GlobalId(4)), tid: version, inc: epoch as i32 },
             user_version: version,
             result: 0,
@@ -277,6 +284,9 @@ mod tests {
         let fresh = log((0, 0), &[]);
         let young = log((0, 0), &[(1, 1, "a")]);
         assert_eq!(names(fresh.differing(&young)), Some(vec!["a".into()]), "a young PG's log is all of it");
+        let failed = LogEntry { changes_nothing: true, ..entry(1, 1, "a") };
+        let failed = PgLog::new(EVersion::default(), vec![failed]).expect("one entry");
+        assert_eq!(names(fresh.differing(&failed)), Some(vec![]), "a write that failed makes no difference");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! Read next: `peering`.
 
 pub mod client_io;
+pub mod copying;
 pub mod fullness;
 pub mod info;
 pub mod listing;

@@ -119,6 +119,7 @@ impl Pg {
             plan,
             view: None,
             answers: Vec::new(),
+            copied: None,
             circumstances: Circumstances { caller, now: core.now, last_user_version: 0 },
             trims: Some(TrimOf { snap, clone: clone.snap() }),
             bytes: 0,

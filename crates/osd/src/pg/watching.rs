@@ -149,6 +149,7 @@ impl Pg {
             conn: OWN_CONN,
             tid: core.own_requests,
             reqid: OsdReqId { name: EntityName::osd(core.me()), tid: core.own_requests, inc },
+            copied: None,
             circumstances: Circumstances {
                 caller: execution::Caller { name: watch.entity, addr: EntityAddr::default(), own: true },
                 now: core.now,

@@ -73,6 +73,7 @@ impl Bench {
                 state: state.clone(),
                 view: view.as_deref(),
                 answers: &answers,
+                copied: None,
                 mtime: UTime { secs: 77, nanos: 0 },
                 circumstances,
                 returns_outputs: true,

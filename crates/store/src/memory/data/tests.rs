@@ -1,3 +1,5 @@
+//! Data as its users see it, and where it lies: what is kept, what is changed in place, what is copied, what is let go.
+
 use super::*;
 
 const B: usize = BLOCK as usize;

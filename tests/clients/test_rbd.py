@@ -155,6 +155,18 @@ class Data(Images):
                     self.assertTrue(second.is_exclusive_lock_owner())
                 self.assertEqual(first.read(0, 6) + first.read(100, 7), b"first3second3")
 
+    def test_writes_go_through_a_journal(self):
+        self.create("journaled", features=rbd.RBD_FEATURE_EXCLUSIVE_LOCK | rbd.RBD_FEATURE_JOURNALING)
+        with self.image("journaled") as image:
+            image.write(b"journaled", 123)
+            image.flush()
+            self.assertEqual(image.read(123, 9), b"journaled")
+            ident = image.id()
+        self.assertIn("object_number", self.tool("journal", "status", "--pool", POOL, "--journal", ident))
+        with self.image("journaled") as image:
+            image.update_features(rbd.RBD_FEATURE_JOURNALING, False)
+            self.assertEqual(image.read(123, 9), b"journaled")
+
     def test_copy(self):
         self.create("source")
         with self.image("source") as image:
@@ -280,6 +292,42 @@ class Pools(Images):
         self.rbd.group_rename(self.io, "group", "renamed")
         self.rbd.group_remove(self.io, "renamed")
         self.assertEqual(self.rbd.group_list(self.io), [])
+
+    def test_a_group_goes_back_to_its_snapshot(self):
+        for name in ("one", "two"):
+            self.create(name)
+            with self.image(name) as image:
+                image.write(name.encode(), 0)
+        self.rbd.group_create(self.io, "several")
+        group = rbd.Group(self.io, "several")
+        for name in ("one", "two"):
+            group.add_image(self.io, name)
+        group.create_snap("then")
+        for name in ("one", "two"):
+            with self.image(name) as image:
+                image.write(b"NEW", 0)
+        self.assertEqual([s["name"] for s in group.list_snaps()], ["then"])
+        group.rollback_to_snap("then")
+        for name in ("one", "two"):
+            with self.image(name) as image:
+                self.assertEqual(image.read(0, 3), name.encode())
+        group.remove_snap("then")
+        self.rbd.group_remove(self.io, "several")
+
+    def test_an_image_migrates_with_its_snapshots(self):
+        self.create("here")
+        with self.image("here") as image:
+            image.write(b"old", 0)
+            image.create_snap("s")
+            image.write(b"new", 0)
+        self.rbd.migration_prepare(self.io, "here", self.io, "there")
+        self.rbd.migration_execute(self.io, "there")
+        self.rbd.migration_commit(self.io, "there")
+        self.assertNotIn("here", self.rbd.list(self.io))
+        with self.image("there") as image:
+            self.assertEqual(image.read(0, 3), b"new")
+            image.set_snap("s")
+            self.assertEqual(image.read(0, 3), b"old")
 
     def test_mirroring_is_off(self):
         self.assertEqual(self.rbd.mirror_mode_get(self.io), rbd.RBD_MIRROR_MODE_DISABLED)

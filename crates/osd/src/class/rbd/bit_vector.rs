@@ -138,7 +138,9 @@ mod tests {
     fn elements_keep_their_place_and_checksums_guard_them() {
         let mut v = BitVector::default();
         v.resize(BLOCK_BYTES * PER_BYTE + 5);
-        [(0, 1), (1, 2), (5, 3), (BLOCK_BYTES * PER_BYTE + 4, 2)].map(|(at, value)| v.set(at, value));
+        for (at, value) in [(0, 1), (1, 2), (5, 3), (BLOCK_BYTES * PER_BYTE + 4, 2)] {
+            v.set(at, value);
+        }
         assert_eq!(v.data[..2], [0b0110_0000, 0b0011_0000]);
         assert_eq!([0, 1, 2, 5].map(|at| v.get(at)), [1, 2, 0, 3]);
         for checked in [true, false] {

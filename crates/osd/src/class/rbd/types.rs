@@ -14,7 +14,7 @@ pub(super) const NO_SNAP: u64 = u64::MAX - 1;
 pub(super) const SNAP_MAX: u64 = u64::MAX - 2;
 
 /// Where an image was cloned from (`cls_rbd_parent`).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Parent {
     pub(super) spec: ParentSpec,
     /// How much of the parent shows through the image itself; none where only snapshots have a parent.
@@ -52,12 +52,6 @@ impl Decode for ParentSpec {
         d.versioned("ParentImageSpec", 1, |d, _| {
             Ok(ParentSpec { pool: d.i64()?, nspace: d.get()?, image: d.get()?, snap: d.u64()? })
         })
-    }
-}
-
-impl Default for Parent {
-    fn default() -> Parent {
-        Parent { spec: ParentSpec::default(), overlap: None }
     }
 }
 

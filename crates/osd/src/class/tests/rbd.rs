@@ -161,7 +161,7 @@ fn object_maps_change_block_by_block() {
     let count = 40_000u64;
     let resize = |count: u64, state: u8| (count, state).to_bytes();
     let update = |start: u64, end: u64, state: u8| (numbers(&[start, end]), state, Option::<u8>::None);
-    let mut change = |b: &mut Bench, start: u64, end: u64, state: u8| {
+    let change = |b: &mut Bench, start: u64, end: u64, state: u8| {
         let (range, state, only) = update(start, end, state);
         b.call("rbd", "object_map_update", [range, state.to_bytes(), only.to_bytes()].concat())
     };

@@ -59,10 +59,13 @@ fn listed(c: &mut Cluster, name: &str) -> Result<Vec<Listed>, i32> {
     let mut d = wire::Decoder::shared(&payload);
     let clones = d.versioned("obj_list_snap_response_t", 2, |d, _| {
         let count = d.len(20)?;
-        let clones: Vec<Listed> = (0..count)
-            .map(|_| d.versioned("clone_info", 1, |d, _| Ok((d.u64()?, d.get()?, d.get()?, d.get()?))))
-            .map(|one: Result<(u64, Vec<u64>, Vec<(u64, u64)>, u64), _>| one.map(|(a, b, c, d)| (a, b, d, c)))
-            .collect::<Result<_, _>>()?;
+        let mut clones = Vec::new();
+        for _ in 0..count {
+            clones.push(d.versioned("clone_info", 1, |d, _| {
+                let (id, snaps, overlap, size) = (d.u64()?, d.get()?, d.get()?, d.u64()?);
+                Ok((id, snaps, size, overlap))
+            })?);
+        }
         let _seq = d.u64()?;
         Ok(clones)
     });

@@ -4,7 +4,7 @@
 //! one clear line and, where the cluster is new, nothing else.
 
 use crate::cli;
-use crate::cluster_dir::ClusterDir;
+use crate::cluster_dir::{ClusterDir, Server};
 use crate::daemons::{self, ClusterConfig};
 use crate::layout::{self, MON_NAME, NewCluster, Undo};
 use crate::servers;
@@ -22,6 +22,8 @@ const PORT_DEFAULT: u16 = 3300;
 const OSDS_DEFAULT: u16 = 3;
 /// How long a cluster may take to become HEALTH_OK.
 const READY_LIMIT: Duration = Duration::from_secs(60);
+/// How long a killed process may take to be gone.
+const DYING_LIMIT: Duration = Duration::from_secs(1);
 /// How often a start-up that waits looks whether its servers still live.
 const LIVENESS_PERIOD: Duration = Duration::from_millis(250);
 
@@ -30,7 +32,7 @@ pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
     let began = Instant::now();
     let mut signals = StopSignals::catch()?;
     let dir = ClusterDir::new(&args.dir)?;
-    if let Some(server) = dir.running()?.first() {
+    if let Some(server) = still_running(&dir)? {
         bail!(
             "{} is in use by a running cluster ({}, pid {}); stop it with `loligo down --dir {}`",
             dir.root().display(),
@@ -59,6 +61,19 @@ pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
         undo.keep();
         announce(args, &cluster, &health, began);
         embedded.run_until_stopped(&mut signals)
+    }
+}
+
+/// A server of the cluster that runs and goes on running. One that was killed a moment ago holds its pid file until the
+/// last of its threads is gone.
+fn still_running(dir: &ClusterDir) -> anyhow::Result<Option<Server>> {
+    let began = Instant::now();
+    loop {
+        let server = dir.running()?.into_iter().next();
+        if server.is_none() || began.elapsed() > DYING_LIMIT {
+            return Ok(server);
+        }
+        std::thread::sleep(DYING_LIMIT / 20);
     }
 }
 
@@ -171,7 +186,11 @@ fn wait_until_healthy(
         let question = r#"{"prefix":"status","format":"json"}"#;
         match asker.ask_until(question, LIVENESS_PERIOD, |answer| Readiness::of(&answer.output).ready) {
             Ok(answer) => match Readiness::of(&answer.output) {
-                Readiness { ready: true, health } => return Ok(health),
+                // The monitor of a cluster that is resumed may speak of what was: those that failed at once spoil it.
+                Readiness { ready: true, health } => match failure() {
+                    None => return Ok(health),
+                    Some(failure) => bail!("{failure}"),
+                },
                 Readiness { health, .. } => last = health,
             },
             Err(error) => last = error.to_string(),

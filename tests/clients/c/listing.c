@@ -129,7 +129,11 @@ static int sight_range(rados_object_list_cursor at, rados_object_list_cursor end
         TRUE(count >= 0 && count <= (int)page);
         for (int i = 0; i < count; i++) {
             BYTES(items[i].nspace, items[i].nspace_length, "listing");
-            sight(seen, items[i].oid);
+            /* Names come with their lengths, and without a zero at the end. */
+            char name[32];
+            TRUE(items[i].oid_length < sizeof name);
+            snprintf(name, sizeof name, "%.*s", (int)items[i].oid_length, items[i].oid);
+            sight(seen, name);
         }
         rados_object_list_free((size_t)count, items);
         total += count;

@@ -121,6 +121,61 @@ class RadosCli(unittest.TestCase):
         rados("rm", "from")
         rados("--object-locator", "elsewhere", "rm", "located")
 
+    def test_a_copy_in_the_pool(self):
+        source = self.file(70000)
+        rados("put", "original", source)
+        rados("setxattr", "original", "colour", "red")
+        rados("setomapval", "original", "key", "value")
+        rados("cp", "original", "copy")
+        self.assertEqual(rados("get", "copy", "-", text=False).stdout, source.read_bytes())
+        self.assertEqual(rados("getxattr", "copy", "colour").stdout, "red")
+        self.assertEqual(rados("listomapkeys", "copy").stdout.split(), ["key"])
+        rados("rm", "original", "copy")
+
+    def test_times_and_extents(self):
+        rados("put", "timed", self.file(100))
+        rados("touch", "timed", "1234567890")
+        self.assertIn("mtime 2009-02-13T23:31:30", rados("stat", "timed").stdout)
+        self.assertRegex(rados("stat2", "timed").stdout, r"mtime 2009-02-13T23:31:30\.0+\+0000, size 100$")
+        self.assertRegex(rados("mapext", "timed").stdout, r"^0\t64$")  # in hexadecimal
+        rados("set-alloc-hint", "timed", "4194304", "4096")
+        rados("rm", "timed")
+
+    def test_export_and_import(self):
+        source, dump = self.file(5000), Path(self.files.name) / "dump"
+        rados("put", "exported", source)
+        rados("setxattr", "exported", "colour", "red")
+        rados("setomapval", "exported", "key", "value")
+        rados("export", dump)
+        rados("rm", "exported")
+        rados("import", dump)
+        self.assertEqual(rados("get", "exported", "-", text=False).stdout, source.read_bytes())
+        self.assertEqual(rados("getxattr", "exported", "colour").stdout, "red")
+        self.assertIn("value", rados("getomapval", "exported", "key").stdout)
+        rados("rm", "exported")
+
+    def test_a_purge_leaves_nothing(self):
+        harness.make_pool("rados-cli-purged")
+        try:
+            for name in ("a", "b"):
+                run("rados", "-p", "rados-cli-purged", "create", name)
+            run("rados", "purge", "rados-cli-purged", "--yes-i-really-really-mean-it")
+            self.assertEqual(run("rados", "-p", "rados-cli-purged", "ls").stdout, "")
+        finally:
+            harness.drop_pool("rados-cli-purged")
+
+    def test_what_is_out_of_scope_says_so(self):
+        rados("create", "manifest")
+        done = rados("set-redirect", "manifest", "--target-pool", POOL, "target", check=False)
+        try:
+            if done.returncode == 0:
+                rados("unset-manifest", "manifest")
+                self.skipTest("this cluster has manifests")
+            self.assertIn("(95) Operation not supported", done.stderr)
+            self.assertIn("(95)", rados("tier-promote", "manifest", check=False).stderr)
+        finally:
+            rados("rm", "manifest", check=False)
+
     def test_pool_is_seen_by_lspools_and_df(self):
         self.assertIn(POOL, run("rados", "lspools").stdout.split())
         self.assertIn(POOL, run("rados", "df").stdout)

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use store::{CommitId, ReadId, ReadResult, StoreError};
 use wire::cephx::AuthName;
 use wire::messages::Message;
-use wire::net::{ConnId, ConnIds, Envelope, NetCommand, NetEvent};
+use wire::net::{ConnId, ConnIds, Envelope, NetCommand, NetEvent, Peer, TicketCaps};
 use wire::types::EntityType;
 
 /// One OSD.
@@ -173,6 +173,9 @@ impl Osd {
             NetEvent::Opened { conn, peer } => {
                 if self.core.peers.owner(conn).is_some() {
                     self.core.peers.opened(conn);
+                    // Where both opened one, the peer asks on ours: what it may do does not depend on who was first.
+                    let caps = TicketCaps { allow_all: true, ..TicketCaps::default() };
+                    self.core.sessions.open(conn, Arc::new(Peer { caps, ..Peer::clone(&peer) }));
                 } else if !self.core.sessions.open(conn, peer) {
                     self.core.net(NetCommand::Close { conn });
                 }
@@ -189,8 +192,11 @@ impl Osd {
                             pg.session_closed(&mut self.core, conn);
                         }
                     }
-                } else if let Some(osd) = self.core.peers.closed(conn, why, now) {
-                    self.report_failure(osd);
+                } else {
+                    self.core.sessions.close(conn);
+                    if let Some(osd) = self.core.peers.closed(conn, why, now) {
+                        self.report_failure(osd);
+                    }
                 }
             }
         }

@@ -29,7 +29,7 @@ CASE(every_write_in_one_op) {
     EQ(rados_getxattr(io, "every_write", "b", value, sizeof value), -ENODATA);
 }
 
-CASE(reads_of_many_kinds_in_one_op) {
+CASE(every_read_in_one_op) {
     PUT("every_read", "hello world");
     OK(rados_setxattr(io, "every_read", "a", TEXT("1")));
     rados_read_op_t op = reading();
@@ -37,19 +37,24 @@ CASE(reads_of_many_kinds_in_one_op) {
     time_t mtime;
     char data[32];
     size_t len;
+    uint32_t init = 0xffffffff, sums[4];
     rados_xattrs_iter_t attrs;
-    int codes[4] = {-1, -1, -1, -1};
+    int codes[5] = {-1, -1, -1, -1, -1};
     rados_read_op_assert_exists(op);
     rados_read_op_stat(op, &size, &mtime, &codes[0]);
     rados_read_op_read(op, 6, sizeof data, data, &len, &codes[1]);
-    rados_read_op_getxattrs(op, &attrs, &codes[2]);
-    rados_read_op_cmpext(op, TEXT("world"), 6, &codes[3]);
+    rados_read_op_checksum(op, LIBRADOS_CHECKSUM_TYPE_CRC32C, (char *)&init, sizeof init, 0, 11, 0, (char *)sums,
+                           sizeof sums, &codes[2]);
+    rados_read_op_getxattrs(op, &attrs, &codes[3]);
+    rados_read_op_cmpext(op, TEXT("world"), 6, &codes[4]);
     RUN_READ(op, "every_read");
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         EQ(codes[i], 0);
     EQ(size, 11);
     TRUE(mtime > 1000000000);
     BYTES(data, len, "world");
+    EQ(sums[0], 1);
+    EQ(sums[1], 0x366b9a55u);
     const char *name, *value;
     OK(rados_getxattrs_next(attrs, &name, &value, &len));
     BYTES(name, strlen(name), "a");

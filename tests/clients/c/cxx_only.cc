@@ -1,4 +1,4 @@
-// What only the C++ interface reaches: sparse reads, snapshots listed, numeric comparisons, watchers listed.
+// What only the C++ interface reaches: copies, sparse reads, snapshots listed, numeric comparisons, watchers listed.
 #include "case.h"
 
 #include <list>
@@ -33,6 +33,73 @@ bufferlist text(const std::string &characters) {
     } while (0)
 
 } // namespace
+
+CASE(a_copy_takes_everything) {
+    PUT("copy_source", "data to copy");
+    OK(rados_setxattr(io, "copy_source", "a", TEXT("1")));
+    OK(cxx().omap_set("copy_source", {{"k", text("v")}}));
+    OK(cxx().omap_set_header("copy_source", text("header")));
+    ObjectWriteOperation op;
+    op.copy_from("copy_source", cxx(), 0, 0);
+    OK(cxx().operate("copy_target", &op));
+    CONTENT("copy_target", "data to copy");
+    bufferlist value, header;
+    EQ(cxx().getxattr("copy_target", "a", value), 1);
+    HOLDS(value, "1");
+    std::map<std::string, bufferlist> entries;
+    OK(cxx().omap_get_vals("copy_target", "", 10, &entries));
+    EQ(entries.size(), 1);
+    HOLDS(entries["k"], "v");
+    OK(cxx().omap_get_header("copy_target", &header));
+    HOLDS(header, "header");
+}
+
+CASE(a_copy_replaces_its_target) {
+    PUT("copy_over_source", "new");
+    PUT("copy_over_target", "something longer");
+    OK(rados_setxattr(io, "copy_over_target", "old", TEXT("1")));
+    ObjectWriteOperation op;
+    op.copy_from("copy_over_source", cxx(), 0, 0);
+    op.setxattr("after", text("2"));
+    OK(cxx().operate("copy_over_target", &op));
+    CONTENT("copy_over_target", "new");
+    std::map<std::string, bufferlist> attributes;
+    OK(cxx().getxattrs("copy_over_target", attributes));
+    EQ(attributes.count("old"), 0);
+    EQ(attributes.count("after"), 1);
+}
+
+CASE(a_copy_of_a_large_object) {
+    std::string large(9 << 20, 'x');
+    for (size_t i = 0; i < large.size(); i += 4096)
+        large[i] = (char)(i >> 12);
+    bufferlist data = text(large), got;
+    OK(cxx().write_full("copy_large_source", data));
+    ObjectWriteOperation op;
+    op.copy_from("copy_large_source", cxx(), 0, 0);
+    OK(cxx().operate("copy_large_target", &op));
+    EQ(cxx().read("copy_large_target", got, large.size() + 1, 0), large.size());
+    TRUE(got.to_str() == large);
+    OK(cxx().remove("copy_large_source"));
+    OK(cxx().remove("copy_large_target"));
+}
+
+CASE(a_copy_of_what_is_not_there) {
+    ObjectWriteOperation op;
+    op.copy_from("missing", cxx(), 0, 0);
+    EQ(cxx().operate("copy_of_missing", &op), -ENOENT);
+    uint64_t size;
+    EQ(cxx().stat("copy_of_missing", &size, nullptr), -ENOENT);
+}
+
+CASE(a_copy_of_another_version) {
+    PUT("copy_version", "one");
+    uint64_t version = rados_get_last_version(io);
+    PUT("copy_version", "two");
+    ObjectWriteOperation op;
+    op.copy_from("copy_version", cxx(), version, 0);
+    EQ(cxx().operate("copy_version_target", &op), -ERANGE);
+}
 
 CASE(sparse_reads_name_what_is_there) {
     bufferlist head = text("head"), tail = text("tail"), data;
@@ -127,6 +194,12 @@ CASE(numeric_comparisons_of_attributes) {
         bufferlist out;
         EQ(cxx().operate("numbers", &op, &out), row.holds ? 1 : -ECANCELED);
     }
+    OK(rados_setxattr(io, "numbers", "text", TEXT("ten")));
+    ObjectReadOperation op;
+    op.cmpxattr("text", LIBRADOS_CMPXATTR_OP_EQ, (uint64_t)10);
+    bufferlist out;
+    // What is no number counts as 0.
+    EQ(cxx().operate("numbers", &op, &out), -ECANCELED);
 }
 
 CASE(map_headers) {

@@ -1,6 +1,52 @@
 /* Single ops on an object's data and attributes. */
 #include "case.h"
 
+CASE(checksums_of_the_whole_and_of_chunks) {
+    PUT("checksums", "hello worldhello world");
+    uint32_t init = 0xffffffff, answer[8];
+    /* The answer: how many checksums, then they. */
+    OK(rados_checksum(io, "checksums", LIBRADOS_CHECKSUM_TYPE_CRC32C, (char *)&init, sizeof init, 11, 0, 0,
+                      (char *)answer, sizeof answer));
+    EQ(answer[0], 1);
+    EQ(answer[1], 0x366b9a55u);
+    OK(rados_checksum(io, "checksums", LIBRADOS_CHECKSUM_TYPE_CRC32C, (char *)&init, sizeof init, 22, 0, 11,
+                      (char *)answer, sizeof answer));
+    EQ(answer[0], 2);
+    EQ(answer[1], 0x366b9a55u);
+    EQ(answer[2], 0x366b9a55u);
+}
+
+CASE(checksums_of_each_kind) {
+    PUT("kinds", "hello world");
+    uint32_t seed32 = 7, xxh32[2];
+    OK(rados_checksum(io, "kinds", LIBRADOS_CHECKSUM_TYPE_XXHASH32, (char *)&seed32, sizeof seed32, 11, 0, 0,
+                      (char *)xxh32, sizeof xxh32));
+    EQ(xxh32[0], 1);
+    EQ(xxh32[1], 0xcabf9745u);
+    uint64_t seed64 = 7;
+    struct {
+        uint32_t count;
+        uint64_t sum;
+    } __attribute__((packed)) xxh64;
+    OK(rados_checksum(io, "kinds", LIBRADOS_CHECKSUM_TYPE_XXHASH64, (char *)&seed64, sizeof seed64, 11, 0, 0,
+                      (char *)&xxh64, sizeof xxh64));
+    EQ(xxh64.count, 1);
+    EQ(xxh64.sum, (long long)0xe3188f1f1023e4d0ull);
+}
+
+CASE(checksums_have_limits) {
+    PUT("limits", "hello world");
+    uint32_t init = 0, answer[8];
+    char *seed = (char *)&init, *out = (char *)answer;
+    /* A chunk size that does not divide the length, and a seed of the wrong size. */
+    EQ(rados_checksum(io, "limits", LIBRADOS_CHECKSUM_TYPE_CRC32C, seed, 4, 11, 0, 4, out, sizeof answer), -EINVAL);
+    EQ(rados_checksum(io, "limits", LIBRADOS_CHECKSUM_TYPE_CRC32C, seed, 2, 11, 0, 0, out, sizeof answer), -EINVAL);
+    EQ(rados_checksum(io, "missing", LIBRADOS_CHECKSUM_TYPE_CRC32C, seed, 4, 11, 0, 0, out, sizeof answer), -ENOENT);
+    /* No more than is there. */
+    OK(rados_checksum(io, "limits", LIBRADOS_CHECKSUM_TYPE_CRC32C, seed, 4, 4096, 0, 0, out, sizeof answer));
+    EQ(answer[0], 1);
+}
+
 CASE(cmpext_tells_where_they_differ) {
     PUT("cmpext", "0123456789");
     OK(rados_cmpext(io, "cmpext", TEXT("345"), 3));
@@ -80,6 +126,14 @@ CASE(attributes) {
     OK(rados_getxattrs_next(iter, &name, &got, &len));
     TRUE(name == NULL);
     rados_getxattrs_end(iter);
+}
+
+CASE(attributes_may_be_large) {
+    static char value[100 << 10], got[100 << 10];
+    memset(value, 'v', sizeof value);
+    OK(rados_setxattr(io, "xattr_size", "a", value, sizeof value));
+    EQ(rados_getxattr(io, "xattr_size", "a", got, sizeof got), sizeof got);
+    TRUE(memcmp(value, got, sizeof got) == 0);
 }
 
 CASE(removing_a_missing_attribute) {

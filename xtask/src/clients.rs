@@ -64,7 +64,8 @@ pub(crate) fn stress(args: &[&str]) -> Result<()> {
     run(PYTHON, &[&["tests/clients/stress_rados.py", "--loligo", &binary], args].concat())
 }
 
-fn release_binary() -> Result<String> {
+/// Builds the binary as users build it, and says where it is.
+pub(crate) fn release_binary() -> Result<String> {
     cargo(&["build", "--release", "--quiet", "--package", "loligo"])?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     Ok(format!("{target}/release/loligo"))

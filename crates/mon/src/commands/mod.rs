@@ -28,6 +28,7 @@ mod osd_pool_get;
 mod osd_pool_set;
 mod osd_settings;
 mod osd_tree;
+mod osd_upmap;
 mod pg;
 mod pg_dump;
 mod pg_list;
@@ -73,6 +74,7 @@ const MODULES: &[&[CommandSpec]] = &[
     osd_tree::COMMANDS,
     osd_df::COMMANDS,
     osd_membership::COMMANDS,
+    osd_upmap::COMMANDS,
     osd_settings::COMMANDS,
     osd_blocklist::COMMANDS,
     osd_crush::COMMANDS,

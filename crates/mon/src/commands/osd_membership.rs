@@ -105,28 +105,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "rw",
         primary_temp,
     ),
-    spec(
-        "osd pg-upmap name=pgid,type=CephPgid name=id,type=CephOsdName,n=N",
-        "replace a placement group's mapping",
-        "osd",
-        "rw",
-        pg_upmap,
-    ),
-    spec("osd rm-pg-upmap name=pgid,type=CephPgid", "take back a replaced mapping", "osd", "rw", rm_pg_upmap),
-    spec(
-        "osd pg-upmap-items name=pgid,type=CephPgid name=id,type=CephOsdName,n=N",
-        "replace single OSDs in a mapping: FROM TO ...",
-        "osd",
-        "rw",
-        pg_upmap_items,
-    ),
-    spec(
-        "osd rm-pg-upmap-items name=pgid,type=CephPgid",
-        "take back replaced OSDs of a mapping",
-        "osd",
-        "rw",
-        rm_pg_upmap_items,
-    ),
 ];
 
 /// Runs `one` for each OSD named and joins what it says.
@@ -462,7 +440,7 @@ fn lost(mon: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::status(format!("marked osd lost in epoch {epoch}")))
 }
 
-fn pg_that_exists(mon: &mut Mon, call: &Call) -> Result<PgId, Refused> {
+pub(super) fn pg_that_exists(mon: &mut Mon, call: &Call) -> Result<PgId, Refused> {
     let pg = call.pg("pgid")?;
     let exists = mon.osds.upcoming().pg_exists(pg);
     if exists { Ok(pg) } else { refuse(Errno::ENOENT, format!("pgid '{pg}' does not exist")) }
@@ -491,47 +469,4 @@ fn primary_temp(mon: &mut Mon, call: &Call) -> Answer {
     };
     mon.osds.change().new_primary_temp.insert(pg, osd);
     Ok(Reply::status(format!("set {pg} primary_temp mapping to {osd}")))
-}
-
-fn pg_upmap(mon: &mut Mon, call: &Call) -> Answer {
-    let (pg, osds) = (pg_that_exists(mon, call)?, osd_list(mon, call)?);
-    let size = mon.osds.upcoming().pool(pg.pool).map_or(0, |p| usize::from(p.size));
-    if osds.is_empty() || osds.len() > size {
-        return refuse(Errno::EINVAL, format!("num of osds {} is not between 1 and pool size {size}", osds.len()));
-    }
-    let shown = super::osd::set_text(&osds);
-    let change = mon.osds.change();
-    change.old_pg_upmap.remove(&pg);
-    change.new_pg_upmap.insert(pg, osds);
-    Ok(Reply::status(format!("set {pg} pg_upmap mapping to {shown}")))
-}
-
-fn rm_pg_upmap(mon: &mut Mon, call: &Call) -> Answer {
-    let pg = pg_that_exists(mon, call)?;
-    let change = mon.osds.change();
-    change.new_pg_upmap.remove(&pg);
-    change.old_pg_upmap.insert(pg);
-    Ok(Reply::status(format!("clear {pg} pg_upmap mapping")))
-}
-
-fn pg_upmap_items(mon: &mut Mon, call: &Call) -> Answer {
-    let (pg, osds) = (pg_that_exists(mon, call)?, osd_list(mon, call)?);
-    if osds.is_empty() || osds.len() % 2 != 0 {
-        return refuse(Errno::EINVAL, "expected pairs of OSDs: FROM TO ...");
-    }
-    let pairs: Vec<(OsdId, OsdId)> =
-        osds.chunks_exact(2).map(|pair| (pair[0], pair[1])).filter(|(f, t)| f != t).collect();
-    let shown: Vec<String> = pairs.iter().map(|(f, t)| format!("{f}->{t}")).collect();
-    let change = mon.osds.change();
-    change.old_pg_upmap_items.remove(&pg);
-    change.new_pg_upmap_items.insert(pg, pairs);
-    Ok(Reply::status(format!("set {pg} pg_upmap_items mapping to [{}]", shown.join(","))))
-}
-
-fn rm_pg_upmap_items(mon: &mut Mon, call: &Call) -> Answer {
-    let pg = pg_that_exists(mon, call)?;
-    let change = mon.osds.change();
-    change.new_pg_upmap_items.remove(&pg);
-    change.old_pg_upmap_items.insert(pg);
-    Ok(Reply::status(format!("clear {pg} pg_upmap_items mapping")))
 }

@@ -116,11 +116,13 @@ fn mon_setup(dir: &ClusterDir, cluster: &ClusterConfig, hub: Option<Hub>) -> any
     let name = format!("mon.{MON_NAME}");
     let listener = TcpListener::bind(cluster.mon_addr)
         .with_context(|| format!("{}, the monitor's address, cannot be used", cluster.mon_addr))?;
+    let manager = free_listener(cluster, &name)?;
     Ok(MonSetup {
         name: MON_NAME.to_owned(),
         fsid: cluster.fsid,
         addrs: cluster.mon_addrs(),
         listener,
+        manager: (AddrVec::one(EntityAddr::msgr2(manager.local_addr()?, std::process::id())), manager),
         hostname: hostname(),
         modes: cluster.modes(&name, "ms_mon_service_mode", "secure crc")?,
         options: cluster.conf.values_for(&name),
@@ -132,13 +134,16 @@ fn mon_setup(dir: &ClusterDir, cluster: &ClusterConfig, hub: Option<Hub>) -> any
     })
 }
 
+/// A socket at any of the daemons' ports.
+fn free_listener(cluster: &ClusterConfig, name: &str) -> anyhow::Result<TcpListener> {
+    let host = cluster.mon_addr.ip();
+    let bound = OSD_PORTS.clone().find_map(|port| TcpListener::bind((host, port)).ok());
+    bound.with_context(|| format!("{name}: no free port on {host} from {} to {}", OSD_PORTS.start(), OSD_PORTS.end()))
+}
+
 fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub>) -> anyhow::Result<OsdSetup> {
     let name = format!("osd.{id}");
-    let host = cluster.mon_addr.ip();
-    let listener = OSD_PORTS
-        .clone()
-        .find_map(|port| TcpListener::bind((host, port)).ok())
-        .with_context(|| format!("{name}: no free port on {host} from {} to {}", OSD_PORTS.start(), OSD_PORTS.end()))?;
+    let listener = free_listener(cluster, &name)?;
     // The nonce tells this life of the daemon from the one before: with daemons as threads the pid alone does not.
     let nonce = std::process::id().wrapping_mul(4096).wrapping_add(id as u32);
     let addr = EntityAddr::msgr2(listener.local_addr()?, nonce);

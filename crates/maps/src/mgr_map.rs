@@ -1,7 +1,8 @@
 //! The managers' map: who is active, what modules there are (`MgrMap`).
 //!
 //! Follows Ceph v16.2 `src/mon/MgrMap.h`, version 12, with its `StandbyInfo` (4), `ModuleInfo` (2) and `ModuleOption`
-//! (1). Loligo's monitor does the manager's duties itself, and sends clients a map without an active manager.
+//! (1). Loligo's monitor does the manager's duties itself: its map names the
+//! monitor's own process.
 
 use crate::record::record;
 use base::{Epoch, GlobalId};

@@ -136,7 +136,7 @@ impl Administered for Mon {
 
     fn visit_counters(&self, see: &mut dyn FnMut(&str, &dyn CounterSet)) {
         let mut mon = self.counters.mon;
-        mon.num_sessions.0 = self.sessions.iter().count() as u64;
+        mon.num_sessions.0 = self.sessions.own().count() as u64;
         see(transport::SET, &self.counters.transport.since(&self.counters.transport_base));
         see("cluster", &self.cluster_counters());
         see("mon", &mon);

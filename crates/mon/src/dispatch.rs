@@ -29,13 +29,7 @@ impl Session {
     /// Whether this session may run a command.
     pub(crate) fn may_run(&self, call: &Call, spec: &CommandSpec) -> bool {
         let args: BTreeMap<String, String> = call.as_pairs().into_iter().collect();
-        let mut needs = Rights::NONE;
-        for (letter, right) in [('r', Rights::R), ('w', Rights::W), ('x', Rights::X)] {
-            if spec.perm.contains(letter) {
-                needs = needs | right;
-            }
-        }
-        self.judge(spec.module, &call.prefix, &args, needs)
+        self.judge(spec.module, &call.prefix, &args, rights_of(spec.perm))
     }
 
     /// Whether this session may run a command, or what amounts to one.
@@ -56,11 +50,21 @@ impl Session {
     }
 }
 
+/// The rights that a command's letters ask for.
+pub(crate) fn rights_of(perm: &str) -> Rights {
+    let letters = [('r', Rights::R), ('w', Rights::W), ('x', Rights::X)];
+    let rights = letters.into_iter().filter(|(letter, _)| perm.contains(*letter));
+    rights.fold(Rights::NONE, |all, (_, right)| all | right)
+}
+
 impl Mon {
     /// Takes a message of a session.
     pub(crate) fn dispatch(&mut self, now: Instant, conn: ConnId, envelope: Envelope) {
         let Some(session) = self.sessions.get(conn) else { return };
         let tid = envelope.tid;
+        if session.manager.is_some() {
+            return self.dispatch_to_manager(now, conn, tid, envelope.message);
+        }
         let osd = Some(session.peer.name)
             .filter(|name| name.kind == EntityType::OSD && session.may("osd", Rights::X))
             .and_then(|name| i32::try_from(name.num).ok())
@@ -121,7 +125,8 @@ impl Mon {
         let (version, oldest_version) = match m.what.as_str() {
             "osdmap" => (u64::from(self.osds.epoch().0), u64::from(self.osds.first().0)),
             "monmap" => (u64::from(self.monmap.epoch().0), u64::from(self.monmap.epoch().0)),
-            "fsmap" | "mdsmap" | "mgrmap" | "servicemap" => (1, 1),
+            "mgrmap" => (self.elections, self.elections),
+            "fsmap" | "mdsmap" | "servicemap" => (1, 1),
             _ => (0, 0),
         };
         self.reply(conn, tid, MonGetVersionReply { handle: m.handle, version, oldest_version });

@@ -18,6 +18,7 @@ mod fullness;
 mod genesis;
 mod health_checks;
 pub mod limits;
+pub mod manager;
 mod metrics;
 pub mod mon;
 mod osd_boot;

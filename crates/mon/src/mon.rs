@@ -11,6 +11,7 @@
 use crate::administration::Counters;
 use crate::commands::CommandTable;
 use crate::limits::{GATHER, OUTBOX_MAX, TICK};
+use crate::manager::Manager;
 use crate::outbox::{Outbox, PersistId};
 use crate::services::auth::AuthService;
 use crate::services::config::ConfigService;
@@ -70,6 +71,8 @@ pub struct MonConfig {
     pub name: String,
     /// Where it listens.
     pub addrs: AddrVec,
+    /// Where it listens as the manager; empty for nowhere.
+    pub manager_addrs: AddrVec,
     /// The host it runs on.
     pub hostname: String,
     /// Connection modes to offer, favourite first.
@@ -110,7 +113,9 @@ pub struct NewCluster {
 pub struct Mon {
     pub(crate) config: MonConfig,
     pub(crate) started: Instant,
+    /// How often this monitor has started: its elections, won alone, and the managers' maps.
     pub(crate) elections: u64,
+    elections_written: bool,
     pub(crate) sessions: Sessions,
     pub(crate) osds: OsdMapService,
     pub(crate) purged_snaps: PurgedSnaps,
@@ -124,6 +129,8 @@ pub struct Mon {
     pub(crate) monmap: MonMapService,
     pub(crate) table: CommandTable,
     pub(crate) tell_table: CommandTable,
+    pub(crate) manager_table: CommandTable,
+    pub(crate) manager: Manager,
     /// Options set until the monitor stops.
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) counters: Counters,
@@ -186,6 +193,8 @@ impl Mon {
             sessions: Sessions::default(),
             table: crate::commands::table(),
             tell_table: crate::commands::tell_table(),
+            manager_table: crate::commands::manager_table(),
+            manager: Manager::new(&config.name, &config.options),
             overrides: BTreeMap::new(),
             counters: Counters::default(),
             daemon_reports: DaemonReports::default(),
@@ -200,6 +209,7 @@ impl Mon {
             stopping: false,
             started: now,
             elections: image.decode("mon", "elections")?.unwrap_or(0) + 1,
+            elections_written: false,
             osds,
             config,
         };
@@ -317,6 +327,7 @@ impl Mon {
             || self.config_keys.dirty()
             || self.health.dirty()
             || self.monmap.dirty()
+            || !self.elections_written
     }
 
     /// Writes what is to be written, if it is time, and tells everybody.
@@ -343,6 +354,9 @@ impl Mon {
 
     fn write(&mut self, now: Instant) {
         let mut batch = Batch::default();
+        if !core::mem::replace(&mut self.elections_written, true) {
+            batch.encode("mon", "elections", &self.elections);
+        }
         let new_epoch = self.osds.submit(now, &mut batch);
         self.purged_snaps.flush(&mut batch);
         self.auth.flush(&mut batch);

@@ -5,7 +5,7 @@
 use base::Epoch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wire::caps::MonCap;
+use wire::caps::{MgrCap, MonCap};
 use wire::messages::Subscription;
 use wire::net::{ConnId, Peer};
 use wire::types::EntityType;
@@ -19,6 +19,8 @@ pub struct Session {
     pub peer: Arc<Peer>,
     /// What it may do.
     pub caps: MonCap,
+    /// What it may do with the manager, if that is whom it called; with the monitor it may do nothing then.
+    pub manager: Option<MgrCap>,
     /// What it wants to hear of.
     pub subscriptions: BTreeMap<String, Subscription>,
     /// The newest OSD map epoch sent.
@@ -34,8 +36,10 @@ pub struct Session {
 impl Session {
     /// A new session: nothing sent yet. Capabilities that do not parse allow nothing.
     pub fn new(peer: Arc<Peer>) -> Session {
+        let manager = (peer.called == Some(EntityType::MGR)).then(|| MgrCap::from_ticket(&peer.caps));
         Session {
-            caps: MonCap::from_ticket(&peer.caps),
+            caps: if manager.is_some() { MonCap::default() } else { MonCap::from_ticket(&peer.caps) },
+            manager,
             peer,
             subscriptions: BTreeMap::new(),
             osd_epoch: Epoch(0),
@@ -85,6 +89,11 @@ impl Sessions {
     /// All of them, in order of id.
     pub fn iter(&self) -> impl Iterator<Item = (ConnId, &Session)> {
         self.by_conn.iter().map(|(conn, session)| (*conn, session))
+    }
+
+    /// The monitor's own: those that did not come through the manager's door.
+    pub fn own(&self) -> impl Iterator<Item = (ConnId, &Session)> {
+        self.iter().filter(|(_, session)| session.manager.is_none())
     }
 
     /// All of them, to change.

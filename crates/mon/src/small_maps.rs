@@ -1,10 +1,12 @@
 //! The maps of daemons that there are none of: managers, metadata servers, registered services.
 //!
-//! They are valid and empty. The managers' map says that none is active, so that clients connect to none; the
-//! monitor's commands tell people that the duties are taken care of.
+//! They are valid and empty, but the managers' map: it names the door where this monitor is the manager (`manager`),
+//! or nobody where there is no such door. A monitor that starts anew may have that door elsewhere: the map's epoch is
+//! the number of its starts.
 
+use crate::manager::MANAGER_GID;
 use crate::mon::Mon;
-use base::Epoch;
+use base::{Epoch, GlobalId};
 use maps::fs_map::FsMap;
 use maps::mgr_map::MgrMap;
 use maps::service_map::ServiceMap;
@@ -18,8 +20,26 @@ impl Mon {
     }
 
     pub(crate) fn mgr_map_message(&self) -> messages::MgrMap {
-        let map = MgrMap { epoch: Epoch(1), ..MgrMap::default() };
-        messages::MgrMap { map: Rest(map.to_bytes()) }
+        messages::MgrMap { map: Rest(self.mgr_map().to_bytes()) }
+    }
+
+    /// The managers' map.
+    pub(crate) fn mgr_map(&self) -> MgrMap {
+        let epoch = Epoch(u32::try_from(self.elections).unwrap_or(u32::MAX));
+        let active_addrs = self.config.manager_addrs.clone();
+        if active_addrs.0.is_empty() {
+            return MgrMap { epoch, ..MgrMap::default() };
+        }
+        MgrMap {
+            epoch,
+            active_addrs,
+            active_gid: GlobalId(MANAGER_GID),
+            available: true,
+            active_name: self.config.name.clone(),
+            active_change: self.started.into(),
+            active_features: crate::version::FEATURES,
+            ..MgrMap::default()
+        }
     }
 
     pub(crate) fn service_map_message(&self) -> messages::ServiceMap {

@@ -46,7 +46,7 @@ impl Mon {
 
     /// Serves every session after a change.
     pub(crate) fn publish(&mut self) {
-        let conns: Vec<ConnId> = self.sessions.iter().map(|(conn, _)| conn).collect();
+        let conns: Vec<ConnId> = self.sessions.own().map(|(conn, _)| conn).collect();
         for conn in conns {
             self.serve(conn);
         }
@@ -61,7 +61,7 @@ impl Mon {
                 "monmap" => self.serve_version(conn, subscription, u64::from(self.monmap.epoch().0), |mon| {
                     mon.monmap.message().into()
                 }),
-                "mgrmap" => self.serve_version(conn, subscription, 1, |mon| mon.mgr_map_message().into()),
+                "mgrmap" => self.serve_version(conn, subscription, self.elections, |mon| mon.mgr_map_message().into()),
                 "servicemap" => self.serve_version(conn, subscription, 1, |mon| mon.service_map_message().into()),
                 "fsmap" => self.serve_version(conn, subscription, 1, |mon| mon.fs_map_message().into()),
                 "fsmap.user" => self.serve_version(conn, subscription, 1, |mon| mon.fs_map_user_message().into()),

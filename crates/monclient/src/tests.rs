@@ -122,6 +122,7 @@ impl World {
         let peer = Peer {
             name: EntityName::mon(0),
             entity: "mon.".into(),
+            called: None,
             addrs: AddrVec::default(),
             socket: None,
             global_id: 0,

@@ -137,6 +137,7 @@ impl Osd {
         Peer {
             entity: name.to_string(),
             name,
+            called: None,
             addrs: AddrVec::default(),
             socket: None,
             global_id: 0,

@@ -227,7 +227,7 @@ mod tests {
             let name = EntityName::client(GlobalId(conn));
             let caps = wire::net::TicketCaps::default();
             let (entity, addrs) = (name.to_string(), AddrVec::default());
-            let peer = Peer { name, entity, addrs, socket: None, global_id: conn, features: 0, caps };
+            let peer = Peer { name, entity, called: None, addrs, socket: None, global_id: conn, features: 0, caps };
             assert!(sessions.open(ConnId(conn), Arc::new(peer)));
         }
         sessions

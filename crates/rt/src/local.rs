@@ -163,7 +163,8 @@ mod tests {
         let name = EntityName { kind: EntityType::OSD, num };
         let caps = TicketCaps { allow_all: true, ..TicketCaps::default() };
         let entity = format!("osd.{num}");
-        let me = Peer { name, entity, addrs: AddrVec::one(addr), socket: None, global_id: 0, features: 0, caps };
+        let addrs = AddrVec::one(addr);
+        let me = Peer { name, entity, called: None, addrs, socket: None, global_id: 0, features: 0, caps };
         LocalSessions::new(hub.clone(), me)
     }
 

@@ -14,6 +14,7 @@ use admin::Transport;
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
 use bytes::Bytes;
+use mon::manager::manager_name;
 use mon::{Command, InitialOsd, Mon, MonConfig, NewCluster, PersistId};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -22,7 +23,7 @@ use tokio::sync::mpsc;
 use wire::auth::{Auth, ConMode};
 use wire::cephx::{AuthName, EntityAuth};
 use wire::keyring::Keyring;
-use wire::msgr::MessengerConfig;
+use wire::msgr::{Door, MessengerConfig};
 use wire::net::NetEvent;
 use wire::types::{AddrVec, EntityName, EntityType, Uuid};
 
@@ -37,6 +38,8 @@ pub struct MonSetup {
     pub addrs: AddrVec,
     /// The socket bound there.
     pub listener: TcpListener,
+    /// Where it is called as the manager, and the socket bound there.
+    pub manager: (AddrVec, TcpListener),
     /// The host it runs on.
     pub hostname: String,
     /// Connection modes to offer, favourite first.
@@ -75,10 +78,13 @@ fn serve_metrics(setup: &MonSetup) -> Option<(MetricsServer, mpsc::Receiver<Page
 pub fn run(setup: MonSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
     let entity = format!("mon.{}", setup.name);
     let (server, pages) = serve_metrics(&setup).unzip();
+    let mut messenger = MessengerConfig::new(EntityName::mon(0), setup.addrs.clone());
+    messenger.doors = vec![Door { me: manager_name(), addrs: setup.manager.0.clone() }];
+    let socket = |listener: &TcpListener| listener.try_clone().map_err(|e| failed(&entity, e));
     let reactor = ReactorConfig {
-        messenger: MessengerConfig::new(EntityName::mon(0), setup.addrs.clone()),
+        messenger,
         entity: entity.clone(),
-        listeners: vec![setup.listener.try_clone().map_err(|e| failed(&entity, e))?],
+        listeners: vec![socket(&setup.listener)?, socket(&setup.manager.1)?],
         hub: setup.hub.clone(),
         entropy: entropy(),
         admin_socket: setup.admin_socket.clone(),
@@ -101,6 +107,7 @@ fn start(now: Instant, setup: MonSetup, metrics_url: Option<String>) -> Result<M
         fsid: setup.fsid,
         name: setup.name,
         addrs: setup.addrs,
+        manager_addrs: setup.manager.0,
         hostname: setup.hostname.clone(),
         modes: setup.modes,
         options: setup.options,

@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
-use wire::msgr::{Messenger, MessengerConfig, StreamCommand, StreamFault, StreamId};
+use wire::msgr::{DoorId, Messenger, MessengerConfig, StreamCommand, StreamFault, StreamId};
 use wire::net::{NetCommand, NetEvent, Peer, TicketCaps};
 
 /// What a reactor needs besides its daemon.
@@ -37,7 +37,8 @@ pub struct ReactorConfig {
     pub messenger: MessengerConfig,
     /// The entity's name, `osd.0`, as other daemons of this process see it.
     pub entity: String,
-    /// Where to accept connections; bound already, so that a taken port is known before anything starts.
+    /// Where to accept connections: for the messenger's own name, then for each of its doors. Bound already, so that a
+    /// taken port is known before anything starts.
     pub listeners: Vec<TcpListener>,
     /// The other daemons of this process.
     pub hub: Option<Hub>,
@@ -97,10 +98,10 @@ pub fn run<D: Daemon + 'static>(
         let daemon = make(clock.now())?;
         let shared = Rc::new(Shared { node: RefCell::new(Node::new(clock, daemon, &config)), work: Notify::new() });
         let has_neighbours = config.hub.is_some();
-        for listener in config.listeners {
+        for (door, listener) in config.listeners.into_iter().enumerate() {
             listener.set_nonblocking(true).map_err(failed)?;
             let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
-            spawn_local(accept(listener, shared.clone()));
+            spawn_local(accept(listener, DoorId(door), shared.clone()));
         }
         let _admin_socket = config.admin_socket.as_deref().and_then(|path| {
             // Nobody needs it to store data: a path too long for a socket, or a full disk, is not worth a refusal.
@@ -134,13 +135,13 @@ async fn make_pages<D: Daemon + 'static>(mut asked: mpsc::Receiver<PageRequest>,
 /// How long an accept that failed for want of file descriptors waits before it tries again.
 const ACCEPT_RETRY: std::time::Duration = std::time::Duration::from_millis(50);
 
-async fn accept<D: Daemon + 'static>(listener: tokio::net::TcpListener, shared: Rc<Shared<D>>) {
+async fn accept<D: Daemon + 'static>(listener: tokio::net::TcpListener, door: DoorId, shared: Rc<Shared<D>>) {
     loop {
         match listener.accept().await {
             Ok((socket, from)) => {
                 let mut node = shared.node.borrow_mut();
                 let now = node.clock.now();
-                let id = node.messenger.accepted(now, from);
+                let id = node.messenger.accepted_at(now, from, door);
                 node.add_stream(&shared, id, socket);
                 shared.work.notify_one();
             }
@@ -220,6 +221,7 @@ impl<D: Daemon + 'static> Node<D> {
             let me = Peer {
                 name: config.messenger.me,
                 entity: config.entity.clone(),
+                called: None,
                 addrs: config.messenger.addrs.clone(),
                 socket: None,
                 global_id: 0,

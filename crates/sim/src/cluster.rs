@@ -132,6 +132,7 @@ impl Cluster {
             fsid: self.fsid,
             name: "a".to_owned(),
             addrs: self.mon_addrs.clone(),
+            manager_addrs: AddrVec::default(),
             hostname: "host0".to_owned(),
             modes: self.modes(),
             options: BTreeMap::new(),

@@ -81,6 +81,8 @@ pub struct Authenticated {
 /// What an AUTH_REQUEST says beside its payload, and what the server remembers of one handshake between its steps.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServerExchange {
+    /// As what the client called us, where that is not our own name (`MessengerConfig::doors`).
+    pub called: Option<EntityType>,
     /// The method the client chose (`AUTH_CEPHX`).
     pub method: u32,
     /// The modes the client would accept, its favourite first.

@@ -59,6 +59,8 @@ pub struct Peer {
     pub name: EntityName,
     /// The authenticated entity: `client.admin`.
     pub entity: String,
+    /// As what it called us, where that is not our own name (`MessengerConfig::doors`).
+    pub called: Option<EntityType>,
     /// Where it listens, as it says; a client's address has port 0.
     pub addrs: AddrVec,
     /// Where its stream comes from, whatever it says of itself; none inside one process. Capabilities that are bound to

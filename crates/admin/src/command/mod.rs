@@ -73,6 +73,12 @@ impl<E> CommandTable<E> {
         CommandTable::index(specs.map(|spec| (spec, Signature::parse(spec.sig))).collect())
     }
 
+    /// Those commands of the modules whose prefix `chosen` takes.
+    pub fn of_chosen(modules: &[&'static [CommandSpec<E>]], chosen: impl Fn(&str) -> bool) -> CommandTable<E> {
+        let specs = modules.iter().flat_map(|module| module.iter()).map(|spec| (spec, Signature::parse(spec.sig)));
+        CommandTable::index(specs.filter(|(_, signature)| chosen(&signature.prefix)).collect())
+    }
+
     /// A daemon's own commands, and of the common ones those that it has none of its own for.
     pub fn of_daemon(own: &[&'static [CommandSpec<E>]], common: &'static [CommandSpec<E>]) -> CommandTable<E> {
         let own = CommandTable::of(own);

@@ -3,7 +3,7 @@
 //! The monitor does the manager's duties; these commands say so in Ceph's shapes, so that tools which ask go on.
 
 use super::{Answer, Call, CommandSpec, Reply, spec};
-use crate::format::{Align, Table, Value, quantity};
+use crate::format::{Align, Table, Value, address, quantity};
 use crate::mon::Mon;
 use crate::object;
 
@@ -31,7 +31,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 
 fn stat(mon: &mut Mon, call: &Call) -> Answer {
     let value = object! {
-        "epoch" => 1,
+        "epoch" => mon.elections,
         "available" => true,
         "active_name" => mon.config.name.as_str(),
         "num_standby" => 0,
@@ -40,15 +40,15 @@ fn stat(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 fn dump(mon: &mut Mon, call: &Call) -> Answer {
-    let none = object! { "addrvec" => Value::Array(vec![]) };
+    let map = mon.mgr_map();
     let value = object! {
-        "epoch" => 1,
-        "active_gid" => 0,
+        "epoch" => map.epoch.0,
+        "active_gid" => map.active_gid.0,
         "active_name" => mon.config.name.as_str(),
-        "active_addrs" => none,
-        "active_addr" => "(unrecognized address family 0)/0",
+        "active_addrs" => address::addr_vec(&map.active_addrs),
+        "active_addr" => address::legacy(&map.active_addrs),
         "active_change" => quantity::local_time(mon.started),
-        "active_mgr_features" => 0,
+        "active_mgr_features" => map.active_features,
         "available" => true,
         "standbys" => Value::Array(vec![]),
         "modules" => Value::Array(vec![]),

@@ -12,6 +12,7 @@ mod df;
 mod fs;
 mod health;
 mod log;
+mod manager;
 mod mgr;
 mod mon;
 mod osd;
@@ -36,6 +37,7 @@ mod status;
 mod tell;
 
 pub(crate) use df::pool_stats_value;
+pub(crate) use manager::{manager_table, manager_tell_table};
 pub(crate) use osd_pool_create::NewPool;
 
 pub use admin::command::{Call, parse_osd};
@@ -135,7 +137,7 @@ impl Mon {
         }
         let Some(spec) = table.find(&call) else { return refuse(Errno::EINVAL, "unrecognized command") };
         let allowed = session.may_run(&call, spec);
-        self.audit(&session, &call, spec, allowed);
+        self.audit(&session, &call, spec.perm, allowed);
         if !allowed {
             return refuse(Errno::EACCES, "access denied");
         }
@@ -155,11 +157,12 @@ impl Mon {
         (spec.run)(self, &call)
     }
 
-    fn audit(&mut self, session: &Session, call: &Call, spec: &CommandSpec, allowed: bool) {
+    /// Notes who asked for what: in the cluster log what may change anything, in the daemon's what cannot.
+    pub(crate) fn audit(&mut self, session: &Session, call: &Call, perm: &str, allowed: bool) {
         let (name, addrs, entity) = (session.peer.name, &session.peer.addrs, &session.peer.entity);
         let verdict = if allowed { "dispatch" } else { "access denied" };
         let text = format!("from='{name} {addrs}' entity='{entity}' cmd=[{}]: {verdict}", call.audit_text());
-        if !spec.perm.contains('w') && allowed {
+        if !perm.contains('w') && allowed {
             // Questions change nothing: they are for who debugs the daemon.
             self.debug_log(LogLevel::Debug, text);
         } else {
@@ -168,7 +171,8 @@ impl Mon {
     }
 }
 
-fn flatten(answer: Answer) -> (i32, String, Bytes) {
+/// An answer as messages carry it: result, status line and data.
+pub(crate) fn flatten(answer: Answer) -> (i32, String, Bytes) {
     match answer {
         Ok(reply) => (0, reply.text, reply.data),
         Err(refused) => (refused.errno.code(), refused.text, refused.data),

@@ -105,7 +105,7 @@ fn versions(mon: &mut Mon, call: &Call) -> Answer {
 fn features(mon: &mut Mon, call: &Call) -> Answer {
     let mut counts: BTreeMap<EntityType, BTreeMap<u64, u64>> = BTreeMap::new();
     *counts.entry(EntityType::MON).or_default().entry(version::FEATURES).or_insert(0) += 1;
-    for (_, session) in mon.sessions.iter() {
+    for (_, session) in mon.sessions.own() {
         *counts.entry(session.peer.name.kind).or_default().entry(session.peer.features).or_insert(0) += 1;
     }
     let value = counts.into_iter().map(|(kind, by_features)| {

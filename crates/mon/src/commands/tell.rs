@@ -23,7 +23,7 @@ fn mon_status(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 fn sessions(mon: &mut Mon, call: &Call) -> Answer {
-    let value = Value::array(mon.sessions.iter().map(|(_, session)| {
+    let value = Value::array(mon.sessions.own().map(|(_, session)| {
         object! {
             "name" => session.peer.name.to_string(),
             "entity_name" => session.peer.entity.as_str(),

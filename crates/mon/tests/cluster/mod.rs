@@ -54,6 +54,7 @@ pub fn config() -> MonConfig {
         fsid: uuid(1),
         name: "a".to_owned(),
         addrs: addrs(3300),
+        manager_addrs: addrs(6800),
         hostname: "vm".to_owned(),
         modes: vec![ConMode::Crc, ConMode::Secure],
         options: options.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
@@ -185,6 +186,7 @@ impl Cluster {
         let peer = Peer {
             name,
             entity: entity.to_owned(),
+            called: None,
             socket: addrs.0.first().and_then(|addr| addr.socket),
             addrs,
             global_id: 4000 + self.next_conn,

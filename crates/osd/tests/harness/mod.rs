@@ -561,6 +561,7 @@ fn peer(name: EntityName) -> Peer {
     Peer {
         entity: name.to_string(),
         name,
+        called: None,
         addrs: AddrVec::one(client_addr(name.num as u64)),
         socket: None,
         global_id: name.num as u64,

@@ -2,7 +2,7 @@
 //!
 //! Follows Ceph v16.2 `src/mon/MonCap.cc`, `src/osd/OSDCap.cc`, `src/mgr/MgrCap.cc` and `src/mds/MDSAuthCaps.cc`: the
 //! same texts are accepted and refused with the same words, because operators and tools rely on both. Owns parsing
-//! and the decisions of monitors (`MonCap`) and OSDs (`OsdCap`); managers' and metadata servers' caps are only
+//! and the decisions of monitors (`MonCap`), managers (`MgrCap`) and OSDs (`OsdCap`); metadata servers' caps are only
 //! checked. Refuses to know what a command or an op needs: its caller says.
 //!
 //! Invariants: a text that does not parse grants nothing; parsing goes forward only and never gives up a choice once
@@ -11,7 +11,7 @@
 //! Read next: `mon`, `osd`.
 
 mod mds;
-mod mgr;
+pub mod mgr;
 pub mod mon;
 mod mon_profiles;
 pub mod network;
@@ -22,6 +22,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+pub use mgr::MgrCap;
 pub use mon::{MonCap, MonRequest};
 pub use network::Network;
 pub use osd::{ClassCall, OsdCap, OsdRequest};
@@ -47,7 +48,7 @@ pub fn validate(service: &str, text: &str) -> Result<(), BadCap> {
     match service {
         "mon" => MonCap::parse(text).map(|_| ()),
         "osd" => OsdCap::parse(text).map(|_| ()),
-        "mgr" => mgr::validate(text),
+        "mgr" => MgrCap::parse(text).map(|_| ()),
         "mds" => mds::validate(text),
         _ => Err(BadCap(format!("unknown cap type '{service}'"))),
     }

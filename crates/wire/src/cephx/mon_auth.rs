@@ -1,9 +1,10 @@
 //! The monitor's judgement of clients: the msgr2 handshake, and `MAuth` on sessions that stand.
 //!
 //! Follows Ceph v16.2 `src/mon/Monitor.cc` (`handle_auth_request`) and `src/auth/cephx/CephxServiceHandler.cc`. Owns
-//! the key database, the entropy and the memory of challenges that renewals answer again. Refuses authorizers
-//! (monitors talk to no monitor here) with EACCES, other methods than cephx with EOPNOTSUPP, and unknown names and wrong
-//! keys alike with EACCES.
+//! the key database, the entropy and the memory of challenges that renewals answer again. Who
+//! calls at the door of another service has to show a ticket for that one. Refuses authorizers at its own (monitors
+//! talk to no monitor here) with EACCES, other methods than cephx with EOPNOTSUPP, and unknown names and wrong keys
+//! alike with EACCES.
 //!
 //! Invariant: a global id that a client claims is its own only with the ticket that goes with it, unless the operator
 //! allows insecure reclaim for clients too old to know.
@@ -13,7 +14,7 @@ use super::name::{AuthName, service_from_wire};
 use super::protocol::{self, Authenticate, ServerChallenge, ServiceTicketRequest};
 use super::server::KeyServer;
 use super::tickets::{self, Grant};
-use super::verifier::open_authorizer;
+use super::verifier::{open_authorizer, verify};
 use super::{MODE_MON, connection_secret, envelope, pick_mode};
 use crate::auth::{
     AUTH_CEPHX, AuthClient, AuthRequest, AuthServer, Authenticated, ClientDone, ClientExchange, ConMode, Secrets,
@@ -288,6 +289,10 @@ impl AuthServer for MonAuth {
         let Some(mode) = mode else {
             return ServerStep::Refused(Errno::EOPNOTSUPP);
         };
+        if let Some(service) = exchange.called {
+            let Some(secrets) = self.keys.rotating(service) else { return ServerStep::Refused(Errno::EACCES) };
+            return verify(&mut self.rng, exchange, payload, mode, (service, secrets));
+        }
         let step = match exchange.challenge {
             None => self.begin(exchange, payload),
             Some(_) => self.finish(now, exchange, payload, mode),

@@ -52,47 +52,46 @@ impl ServiceVerifier {
         let Some(mode) = pick_mode(&exchange.preferred_modes, &self.modes) else {
             return ServerStep::Refused(Errno::EOPNOTSUPP);
         };
-        match self.verify(rng, exchange, payload, mode) {
-            Some(step) => step,
-            None => ServerStep::Refused(Errno::EACCES),
-        }
+        verify(rng, exchange, payload, mode, (self.service, &self.secrets))
     }
+}
 
-    fn verify(
-        &self,
-        rng: &mut SecretRng,
-        exchange: &mut ServerExchange,
-        payload: &Bytes,
-        mode: ConMode,
-    ) -> Option<ServerStep> {
-        let mut d = Decoder::shared(payload);
-        let (info, authorize) = open_authorizer(&mut d, |service, id| {
-            (service == u32::from(self.service.0)).then(|| self.secrets.key(id)).flatten().cloned()
-        })?;
-        let Some(expected) = exchange.challenge else {
-            let challenge = rng.u64();
-            exchange.challenge = Some(challenge);
-            return Some(ServerStep::More(envelope::seal(&info.session_key, &ServerChallenge { challenge }).into()));
-        };
-        if authorize.challenge_plus_one != Some(expected.wrapping_add(1)) {
-            return None;
-        }
-        let connection_secret = connection_secret(rng, mode);
-        let reply = AuthorizeReply {
-            nonce_plus_one: authorize.nonce.wrapping_add(1),
-            connection_secret: connection_secret.clone(),
-        };
-        let mut e = Encoder::new();
-        envelope::put_sealed(&mut e, &info.session_key, &reply);
-        Some(ServerStep::Done(Box::new(Authenticated {
-            entity: info.ticket.name.to_string(),
-            global_id: info.ticket.global_id,
-            caps: info.ticket.caps,
-            con_mode: mode,
-            payload: e.finish(),
-            secrets: Secrets { session_key: info.session_key.secret().clone(), connection_secret },
-        })))
+/// One step of a handshake with somebody who shows a ticket for a service, whose secrets these are.
+pub(super) fn verify(
+    rng: &mut SecretRng,
+    exchange: &mut ServerExchange,
+    payload: &Bytes,
+    mode: ConMode,
+    (service, secrets): (EntityType, &RotatingSecrets),
+) -> ServerStep {
+    let mut d = Decoder::shared(payload);
+    let opened = open_authorizer(&mut d, |asked, id| {
+        (asked == u32::from(service.0)).then(|| secrets.key(id)).flatten().cloned()
+    });
+    let Some((info, authorize)) = opened else { return ServerStep::Refused(Errno::EACCES) };
+    let Some(expected) = exchange.challenge else {
+        let challenge = rng.u64();
+        exchange.challenge = Some(challenge);
+        return ServerStep::More(envelope::seal(&info.session_key, &ServerChallenge { challenge }).into());
+    };
+    if authorize.challenge_plus_one != Some(expected.wrapping_add(1)) {
+        return ServerStep::Refused(Errno::EACCES);
     }
+    let connection_secret = connection_secret(rng, mode);
+    let reply = AuthorizeReply {
+        nonce_plus_one: authorize.nonce.wrapping_add(1),
+        connection_secret: connection_secret.clone(),
+    };
+    let mut e = Encoder::new();
+    envelope::put_sealed(&mut e, &info.session_key, &reply);
+    ServerStep::Done(Box::new(Authenticated {
+        entity: info.ticket.name.to_string(),
+        global_id: info.ticket.global_id,
+        caps: info.ticket.caps,
+        con_mode: mode,
+        payload: e.finish(),
+        secrets: Secrets { session_key: info.session_key.secret().clone(), connection_secret },
+    }))
 }
 
 /// Opens an authorizer: the ticket with the service's secret, the rest with the session key inside. None where

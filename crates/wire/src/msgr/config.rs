@@ -5,6 +5,20 @@ use crate::net::Policy;
 use crate::types::{AddrVec, EntityAddr, EntityName, EntityType};
 use base::Duration;
 
+/// Another name that a messenger answers to, at an address of its own: a monitor that does the manager's duties is
+/// called as a manager there. Whoever comes that way has a lossy session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Door {
+    /// The name.
+    pub me: EntityName,
+    /// The address, as peers shall know it.
+    pub addrs: AddrVec,
+}
+
+/// Names the listening socket that a stream came through: 0 for the messenger's own name, `n` for the `n`th door.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DoorId(pub usize);
+
 /// Who a messenger is and how it behaves.
 #[derive(Clone, Debug)]
 pub struct MessengerConfig {
@@ -13,6 +27,8 @@ pub struct MessengerConfig {
     /// Our addresses with their nonces, as peers shall know them; a monitor's nonce is 0. A client that does not
     /// listen has one address with port 0 and its nonce; an unspecified IP is replaced by the first stream's own.
     pub addrs: AddrVec,
+    /// Its other names.
+    pub doors: Vec<Door>,
     /// The kinds of peers whose sessions, when they connect to us, are lossless; all others' are lossy.
     pub lossless_from: Vec<EntityType>,
     /// Whether a lossy session ends when the same entity connects again from the same address and nonce. OSDs want
@@ -73,12 +89,21 @@ impl MessengerConfig {
         MessengerConfig {
             me,
             addrs,
+            doors: Vec::new(),
             lossless_from: Vec::new(),
             replace_lossy: false,
             supported_features: features::SUPPORTED,
             required_features: features::REQUIRED,
             backlog_bytes_max: limits::BACKLOG_BYTES_MAX,
             timing: Timing::default(),
+        }
+    }
+
+    /// Who we are to those who come through a door, and where: the messenger's own name for a door that is none.
+    pub(super) fn door(&self, door: DoorId) -> (EntityName, &AddrVec) {
+        match door.0.checked_sub(1).and_then(|at| self.doors.get(at)) {
+            Some(door) => (door.me, &door.addrs),
+            None => (self.me, &self.addrs),
         }
     }
 

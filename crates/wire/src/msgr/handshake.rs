@@ -45,7 +45,7 @@ impl Messenger {
         // The connecting side names the address it wanted, the accepting side the one that it sees.
         let target = stream.session.and_then(|sid| self.sessions.get(&sid)).and_then(|session| session.target);
         let peer_addr = target.unwrap_or(EntityAddr::msgr2(stream.peer, 0));
-        let hello = Hello { kind: self.config.me.kind, peer_addr };
+        let hello = Hello { kind: self.config.door(stream.door).0.kind, peer_addr };
         self.send_control(now, id, &hello);
         Ok(())
     }

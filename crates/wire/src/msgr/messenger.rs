@@ -14,7 +14,7 @@
 //!
 //! Read next: `handshake`, `delivery`, `timers`.
 
-use super::config::MessengerConfig;
+use super::config::{DoorId, MessengerConfig};
 use super::error::StreamError;
 use super::send_queue::SendQueue;
 use super::session::{Session, SessionId, State};
@@ -96,12 +96,20 @@ impl Messenger {
 
     /// A peer has connected to us; the stream's name is returned. Its first bytes wait at once.
     pub fn accepted(&mut self, now: Instant, peer: SocketAddr) -> StreamId {
+        self.accepted_at(now, peer, DoorId::default())
+    }
+
+    /// The same, for a peer that came through one of our other doors.
+    pub fn accepted_at(&mut self, now: Instant, peer: SocketAddr, door: DoorId) -> StreamId {
         if self.handshakes.len() >= limits::HANDSHAKES_MAX
             && let Some(oldest) = self.handshakes.first().copied()
         {
             self.fail(now, oldest, StreamError::Crowded);
         }
         let id = self.add_stream(now, Side::Accepting, peer, EntityType(0), Phase::Banner);
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.door = door;
+        }
         self.handshakes.insert(id);
         self.send_banner(now, id);
         id

@@ -24,7 +24,7 @@ pub mod stream;
 pub mod tag;
 mod timers;
 
-pub use config::{MessengerConfig, Timing};
+pub use config::{Door, DoorId, MessengerConfig, Timing};
 pub use error::StreamError;
 pub use messenger::Messenger;
 pub use send_queue::SendQueue;

@@ -2,6 +2,7 @@
 //!
 //! Owns what ends with the stream: its ciphers, its partial frames, its handshake. What outlives it is in `session`.
 
+use super::config::DoorId;
 use super::crypto::Side;
 use super::error::StreamError;
 use super::frame::{FrameReader, FrameWriter};
@@ -86,6 +87,8 @@ pub(super) struct Stream {
     /// The other end's socket address.
     pub(super) peer: SocketAddr,
     pub(super) phase: Phase,
+    /// The door it came through; the first for streams of our own.
+    pub(super) door: DoorId,
     /// The kind of peer: wanted on the connecting side, said in HELLO on the accepting one.
     pub(super) kind: EntityType,
     pub(super) reader: FrameReader,
@@ -112,6 +115,7 @@ impl Stream {
             side,
             peer,
             phase,
+            door: DoorId::default(),
             kind,
             reader: FrameReader::recording(),
             writer: FrameWriter::recording(),

@@ -10,8 +10,8 @@ use wire::auth::{
 use wire::cephx::{
     AuthName, CephxClient, ClientModes, CryptoKey, EntityAuth, KeyServer, KeyServerConfig, MonAuth, ServiceVerifier,
 };
-use wire::msgr::{MessengerConfig, StreamError, StreamId};
-use wire::net::{CloseReason, ConnId, Policy};
+use wire::msgr::{Door, MessengerConfig, StreamError, StreamId};
+use wire::net::{CloseReason, ConnId, NetCommand, Policy};
 use wire::types::{AddrVec, EntityName, EntityType};
 
 /// A client's tickets; nobody connects to it.
@@ -99,8 +99,11 @@ fn rng(n: u8) -> SecretRng {
 fn holder(key: CryptoKey, mode: ConMode, n: u8) -> Box<Holder> {
     let name = AuthName::parse("client.admin").expect("a name");
     let modes = ClientModes { monitor: vec![mode], service: vec![mode] };
-    Box::new(Holder(CephxClient::new(name, Some(key), u32::from(EntityType::OSD.0), modes, rng(n))))
+    Box::new(Holder(CephxClient::new(name, Some(key), u32::from(EntityType::OSD.0 | EntityType::MGR.0), modes, rng(n))))
 }
+
+/// As what the monitor is called at its second address.
+const AT_THE_DOOR: EntityName = EntityName { kind: EntityType::MGR, num: 77 };
 
 /// A monitor (node 0), an OSD (node 1) and a client with a key (node 2) that has a session with each.
 fn cluster(mode: ConMode) -> (World, CryptoKey) {
@@ -110,13 +113,16 @@ fn cluster(mode: ConMode) -> (World, CryptoKey) {
     let mut client = EntityAuth { key: key.clone(), ..EntityAuth::default() };
     client.caps.insert("mon".to_owned(), "allow r".to_owned());
     client.caps.insert("osd".to_owned(), "allow rw".to_owned());
+    client.caps.insert("mgr".to_owned(), "allow r".to_owned());
     keys.set(AuthName::parse("client.admin").expect("a name"), client);
     let mut mon_auth = MonAuth::new(keys, vec![ConMode::Crc, ConMode::Secure], rng(2));
     mon_auth.rotate(world.now);
     let mut verifier = ServiceVerifier::new(EntityType::OSD, vec![ConMode::Crc, ConMode::Secure]);
     verifier.set_secrets(mon_auth.keys.rotating(EntityType::OSD).expect("rotated just now").clone());
 
-    let mon = world.node(MessengerConfig::new(EntityName::mon(0), AddrVec::one(addr(50, 0))), "mon.");
+    let mut config = MessengerConfig::new(EntityName::mon(0), AddrVec::one(addr(50, 0)));
+    config.doors = vec![Door { me: AT_THE_DOOR, addrs: AddrVec::one(addr(60, 5)) }];
+    let mon = world.node(config, "mon.");
     world.nodes[mon].keys = Some(Box::new(mon_auth));
     let osd = world.osd(1);
     world.nodes[osd].keys = Some(Box::new(Verifier(verifier, rng(3))));
@@ -147,6 +153,41 @@ fn tickets_open_sessions_in_both_modes() {
         assert_eq!(at_osd.name, EntityName { kind: EntityType::CLIENT, num: at_mon.global_id as i64 });
         assert!(at_osd.caps.caps.ends_with(b"allow rw"));
     }
+}
+
+/// The monitor answers to another name at another address, to those who have a ticket for that service, and its
+/// ordinary sessions with the same client go on beside.
+#[test]
+fn a_door_has_its_own_name_and_wants_its_own_ticket() {
+    let at_the_door =
+        |conn, kind| NetCommand::Open { conn, to: AddrVec::one(addr(60, 5)), kind, policy: Policy::Lossy };
+    let (mut world, _) = cluster(ConMode::Secure);
+    let to_mon = world.open(2, 0, Policy::Lossy);
+    world.run(Duration::from_secs(1));
+    world.command(2, at_the_door(ConnId(50), EntityType::MGR));
+    world.nodes[0].echoes = true;
+    for number in 0..5 {
+        world.send(2, ConnId(50), numbered(number, 10));
+        world.send(2, to_mon, numbered(100 + number, 10));
+    }
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.messages(2, ConnId(50)), (0..5).collect::<Vec<_>>());
+    assert_eq!(world.messages(2, to_mon), (100..105).collect::<Vec<_>>());
+    let (_, manager) = &world.nodes[2].seen.opened[1];
+    assert_eq!((manager.name, &manager.addrs.0[..]), (AT_THE_DOOR, &[addr(60, 5)][..]));
+    let [(_, own), (_, aside)] = &world.nodes[0].seen.opened[..] else { panic!("two sessions") };
+    assert_eq!((own.called, aside.called), (None, Some(EntityType::MGR)));
+    assert!(aside.caps.caps.ends_with(b"allow r") && aside.global_id == own.global_id);
+    // Neither is a monitor there, nor is anybody let in without a ticket.
+    world.command(2, at_the_door(ConnId(51), EntityType::MON));
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.nodes[2].seen.closed, [(ConnId(51), CloseReason::Misbehaved)]);
+    let key = CryptoKey::generate(world.now, &mut rng(9));
+    world.nodes[2].keys = Some(holder(key, ConMode::Secure, 5));
+    world.command(2, at_the_door(ConnId(52), EntityType::MGR));
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.nodes[2].seen.closed[1], (ConnId(52), CloseReason::Denied(Errno::EACCES)));
+    assert_eq!(world.nodes[0].seen.opened.len(), 2);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::auth::Auth;
 use wire::messages::{Message, Payload};
-use wire::msgr::{Messenger, MessengerConfig, StreamCommand, StreamError, StreamFault, StreamId};
+use wire::msgr::{DoorId, Messenger, MessengerConfig, StreamCommand, StreamError, StreamFault, StreamId};
 use wire::net::{CloseReason, ConnId, Envelope, NetCommand, NetEvent, Peer, Policy};
 use wire::types::{AddrVec, EntityAddr, EntityName, EntityType};
 
@@ -81,6 +81,14 @@ pub(crate) struct Node {
     pub(crate) reads: bool,
     buffers: BTreeMap<StreamId, BytesMut>,
     next_conn: u64,
+}
+
+impl Node {
+    /// The door that listens at an address.
+    fn door_at(&self, at: SocketAddr) -> Option<DoorId> {
+        let aside = self.config.doors.iter().position(|door| door.addrs.0.iter().any(|addr| addr.socket == Some(at)));
+        (self.socket == Some(at)).then_some(DoorId(0)).or(aside.map(|n| DoorId(n + 1)))
+    }
 }
 
 /// One end: a node and its stream, or the test itself.
@@ -349,10 +357,11 @@ impl World {
         match command {
             StreamCommand::Connect { stream, to } => {
                 let local = SocketAddr::from(([127, 0, 0, 1], 40000 + (stream.0 % 20000) as u16));
-                match self.nodes.iter().position(|node| node.socket == Some(to)) {
+                let listening = self.nodes.iter().enumerate().find_map(|(at, node)| Some((at, node.door_at(to)?)));
+                match listening {
                     None => self.nodes[n].messenger.stream_failed(self.now, stream, StreamFault::Refused),
-                    Some(peer) => {
-                        let theirs = self.nodes[peer].messenger.accepted(self.now, local);
+                    Some((peer, door)) => {
+                        let theirs = self.nodes[peer].messenger.accepted_at(self.now, local, door);
                         self.join([End::Node(n, stream), End::Node(peer, theirs)]);
                         self.nodes[n].messenger.connected(self.now, stream, local);
                         if peer != n {

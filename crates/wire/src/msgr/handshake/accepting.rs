@@ -3,6 +3,7 @@
 //! Follows Ceph v16.2 `src/msg/async/ProtocolV2.cc`, "Server Protocol Methods". What happens when there is a session
 //! with that peer already is in `existing`.
 
+use super::super::config::DoorId;
 use super::super::control::{
     AuthBadMethod, AuthDone, AuthReplyMore, AuthRequest, AuthRequestMore, ClientIdent, FLAG_LOSSY,
     IdentMissingFeatures, ServerIdent,
@@ -31,6 +32,7 @@ impl Messenger {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         let Some(handshake) = stream.handshake.as_mut() else { return Ok(()) };
         handshake.server = crate::auth::ServerExchange {
+            called: (stream.door != DoorId::default()).then(|| self.config.door(stream.door).0.kind),
             method: frame.method,
             preferred_modes: frame.preferred_modes,
             ..Default::default()
@@ -110,9 +112,12 @@ impl Messenger {
         let Some(key) = key_of(&ident.addrs) else {
             return Err(Malformed::new("CLIENT_IDENT", "has no address").into());
         };
-        if !self.config.addrs.0.contains(&ident.target_addr) {
+        let door = self.streams.get(&id).map_or(DoorId::default(), |stream| stream.door);
+        let (me, addrs) = self.config.door(door);
+        if !addrs.0.contains(&ident.target_addr) {
             return Err(StreamError::WrongAddress);
         }
+        let aside = (door != DoorId::default()).then_some(me.kind);
         let missing = self.config.required_features & !ident.supported_features;
         if missing != 0 {
             self.send_control(now, id, &IdentMissingFeatures { features: missing });
@@ -129,7 +134,12 @@ impl Messenger {
         if !may_claim(kind, ident.gid, &done.entity) {
             return Err(StreamError::Impostor);
         }
-        let peer = Arc::new(peer_of(kind, socket, ident, *done, self.config.supported_features));
+        let peer = peer_of(kind, socket, ident, *done, self.config.supported_features);
+        if aside.is_some() {
+            self.open_accepted(now, id, Policy::Lossy, key, Arc::new(Peer { called: aside, ..peer }), ident);
+            return Ok(());
+        }
+        let peer = Arc::new(peer);
         // A peer that may have a lossless session may have lossy ones beside it: what it says decides.
         let policy = if ident.flags & FLAG_LOSSY != 0 { Policy::Lossy } else { self.config.accept_policy(kind) };
         match policy {
@@ -178,7 +188,7 @@ impl Messenger {
         ident: &ClientIdent,
     ) {
         let conn = self.name_accepted();
-        let kind = peer.name.kind;
+        let (kind, aside) = (peer.name.kind, peer.called.is_some());
         let mut session = Session::new(conn, policy, kind);
         session.peer = Some(peer);
         let sid = self.add_session(session);
@@ -186,7 +196,7 @@ impl Messenger {
             Policy::Lossless => true,
             Policy::Lossy => {
                 let usual = self.config.accept_policy(kind) == Policy::Lossy;
-                usual && self.config.replace_lossy && !self.by_addr.contains_key(&key)
+                usual && !aside && self.config.replace_lossy && !self.by_addr.contains_key(&key)
             }
         };
         if stands_for_peer {
@@ -200,6 +210,7 @@ impl Messenger {
     pub(super) fn establish(&mut self, now: Instant, id: StreamId, sid: SessionId, ident: &ClientIdent) {
         let cookie = self.new_cookie();
         self.global_seq += 1;
+        let (me, addrs) = self.config.door(self.streams.get(&id).map_or(DoorId::default(), |stream| stream.door));
         let Some(session) = self.sessions.get_mut(&sid) else { return };
         let lossy = session.policy == Policy::Lossy;
         session.begin();
@@ -207,8 +218,8 @@ impl Messenger {
         session.server_cookie = if lossy { 0 } else { cookie };
         session.peer_global_seq = ident.global_seq;
         let answer = ServerIdent {
-            addrs: self.config.addrs.clone(),
-            gid: self.config.me.num,
+            addrs: addrs.clone(),
+            gid: me.num,
             global_seq: self.global_seq,
             supported_features: self.config.supported_features,
             required_features: self.config.required_features,
@@ -242,6 +253,7 @@ fn peer_of(kind: EntityType, socket: SocketAddr, ident: &ClientIdent, done: Auth
     Peer {
         name: EntityName { kind, num: if unnumbered { done.global_id as i64 } else { ident.gid } },
         entity: done.entity,
+        called: None,
         addrs: ident.addrs.clone(),
         socket: Some(socket),
         global_id: done.global_id,

@@ -203,6 +203,7 @@ impl Messenger {
         session.peer = Some(Arc::new(Peer {
             name,
             entity: name.to_string(),
+            called: None,
             addrs: ident.addrs,
             socket,
             global_id: 0,

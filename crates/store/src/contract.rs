@@ -27,6 +27,9 @@ pub enum StoreError {
     /// The caller went beyond `limits::OBJECT_BYTES_MAX`.
     #[error("misuse: beyond the largest object")]
     TooLarge,
+    /// There is no room for what is to be added. Removals are still carried out.
+    #[error("refused: no space left")]
+    NoSpace,
     /// The device failed; the store accepts nothing more.
     #[error("storage: the device failed")]
     Device,

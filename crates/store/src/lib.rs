@@ -1,17 +1,18 @@
 //! The object-store contract: collections of objects with data, attributes and an ordered key-value map.
 //!
 //! Owns what a store promises an OSD (`contract`), the transactions and read requests it is spoken to with, the store
-//! that keeps everything in memory, and the conformance suite that every store passes. Refuses to know about PGs'
+//! that keeps everything in memory, the durable one, and the conformance suite that every store passes. Refuses to know about PGs'
 //! meaning, replication or clients; does no I/O and reads no clock.
 //!
 //! Invariants: a transaction applies as a whole or not at all; transactions of one collection apply in the order of
 //! their submission; a read sees every transaction submitted before it, and commits say when those are durable.
 //!
-//! Read next: `contract`, then `memory`.
+//! Read next: `contract`, then `memory`, then `extent`.
 #![forbid(unsafe_code)]
 
 pub mod conformance;
 pub mod contract;
+pub mod extent;
 pub mod id;
 pub mod limits;
 pub mod memory;
@@ -20,6 +21,7 @@ pub mod transaction;
 
 pub use base::SnapId;
 pub use contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
+pub use extent::{ExtentOptions, ExtentStore};
 pub use id::{CollectionId, ObjectId, RECORD, STAGED};
 pub use memory::MemoryStore;
 pub use read::{

@@ -167,7 +167,7 @@ impl Transaction {
 
 /// The payloads that travel beside an encoding: one shared as it is, more joined by a copy.
 #[derive(Default)]
-struct Carried {
+pub(crate) struct Carried {
     first: Bytes,
     joined: Option<BytesMut>,
     len: usize,
@@ -195,7 +195,8 @@ impl Carried {
     }
 }
 
-fn encode_op(op: &Op, e: &mut Encoder, carried: &mut Carried) {
+/// Appends one change; large payloads go beside the encoding.
+pub(crate) fn encode_op(op: &Op, e: &mut Encoder, carried: &mut Carried) {
     match op {
         Op::Touch => e.u8(0),
         Op::Write(offset, data) => {
@@ -259,7 +260,8 @@ fn encode_op(op: &Op, e: &mut Encoder, carried: &mut Carried) {
     }
 }
 
-fn decode_op(d: &mut Decoder<'_>, payload: &Bytes) -> Result<Op, Malformed> {
+/// Reads one change.
+pub(crate) fn decode_op(d: &mut Decoder<'_>, payload: &Bytes) -> Result<Op, Malformed> {
     Ok(match d.u8()? {
         0 => Op::Touch,
         1 => Op::Write(d.u64()?, d.blob()?),

@@ -1,0 +1,174 @@
+//! A checkpoint: what the log holds becomes part of the tree, so that the log may be used again.
+//!
+//! Owns its course. The active layer is frozen at the end of a record; then, in small steps between which commits go
+//! on, data that so far is only in the log is written to its place, the changes are merged into a new tree, the pages
+//! of the bitmap that changed are written, everything is flushed, and the superblock of the next generation makes it
+//! count. Nothing that the last superblock leads to is overwritten before that.
+//!
+//! Invariant: at most one checkpoint at a time, and at most `WRITES_MAX` of its writes on their way.
+
+use super::db::{Db, Layer};
+use super::device::IoBuf;
+use super::layout::{BLOCK, BlockRun};
+use super::merge::Merge;
+use super::page::PagePtr;
+use super::superblock::LogPoint;
+use super::tree::Fault;
+use bytes::Bytes;
+
+/// Writes on their way at once: enough to keep a device busy, few enough that a commit's record is not far behind.
+const WRITES_MAX: usize = 4;
+
+/// The largest write of data, in blocks.
+const DATA_BLOCKS_MAX: u64 = 64;
+
+/// Leaves merged in one step.
+const LEAVES_A_STEP: usize = 8;
+
+/// What a checkpoint wants from its engine.
+#[derive(Debug)]
+pub(super) enum Want {
+    /// A write.
+    Write {
+        /// Where, in bytes.
+        offset: u64,
+        /// What.
+        data: Bytes,
+    },
+    /// To be asked again once something has ended.
+    Wait,
+    /// To be asked again after others had their turn.
+    Again,
+    /// A flush; every write has ended.
+    Flush,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Data,
+    Merge,
+    Bitmap,
+    Flush,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Checkpoint {
+    phase: Phase,
+    /// Its generation.
+    pub(super) generation: u64,
+    /// The first record that it does not contain.
+    pub(super) point: LogPoint,
+    /// The next number of an object or collection then.
+    pub(super) next_number: u64,
+    merge: Merge,
+    /// The tree, once it is made.
+    pub(super) root: Option<PagePtr>,
+    /// Data below this block is written.
+    next_block: u64,
+    /// Writes on their way.
+    pub(super) writes: usize,
+    /// What becomes free with it.
+    pub(super) freed: Vec<BlockRun>,
+}
+
+impl Checkpoint {
+    /// Freezes the active layer. `point` is the end of the last record that it contains.
+    pub(super) fn begin(db: &mut Db, generation: u64, point: LogPoint) -> Checkpoint {
+        debug_assert!(db.frozen.table.is_empty() && db.frozen.deferred.is_empty(), "one at a time");
+        db.frozen = core::mem::take(&mut db.active);
+        // What was written and overwritten since the last one needs no place.
+        let Layer { freed, deferred, .. } = &mut db.frozen;
+        for block in freed.iter().flat_map(|run| run.start..run.end()) {
+            deferred.remove(&block);
+        }
+        Checkpoint {
+            phase: Phase::Data,
+            generation,
+            point,
+            next_number: db.next_number,
+            merge: Merge::new(db.root),
+            root: None,
+            next_block: 0,
+            writes: 0,
+            freed: Vec::new(),
+        }
+    }
+
+    /// Goes on by a small step.
+    pub(super) fn step(&mut self, db: &mut Db) -> Result<Want, Fault> {
+        loop {
+            if self.writes >= WRITES_MAX {
+                return Ok(Want::Wait);
+            }
+            if let Some((block, data)) = self.merge.writer.ready.pop() {
+                return Ok(self.write(block, data));
+            }
+            match self.phase {
+                Phase::Data => match self.next_data(db) {
+                    Some((block, data)) => return Ok(self.write(block, data)),
+                    None => self.phase = Phase::Merge,
+                },
+                Phase::Merge => {
+                    if self.merge(db)? {
+                        self.change_image(db)?;
+                        self.phase = Phase::Bitmap;
+                    } else if self.merge.writer.ready.is_empty() {
+                        return Ok(Want::Again);
+                    }
+                }
+                Phase::Bitmap => match db.space.next_page(self.generation) {
+                    Some((block, page)) => return Ok(self.write(block, Bytes::from_owner(page))),
+                    None => self.phase = Phase::Flush,
+                },
+                Phase::Flush if self.writes > 0 => return Ok(Want::Wait),
+                Phase::Flush => return Ok(Want::Flush),
+            }
+        }
+    }
+
+    fn write(&mut self, block: u64, data: Bytes) -> Want {
+        self.writes += 1;
+        Want::Write { offset: block * BLOCK, data }
+    }
+
+    /// The next data that has to go to its place: neighbours together.
+    fn next_data(&mut self, db: &Db) -> Option<(u64, Bytes)> {
+        let mut rest = db.frozen.deferred.range(self.next_block..).peekable();
+        let first = *rest.peek()?.0;
+        let run: Vec<&Bytes> = (first..first + DATA_BLOCKS_MAX)
+            .map_while(|block| rest.next_if(|(at, _)| **at == block).map(|(_, data)| data))
+            .collect();
+        let mut buf = IoBuf::new(run.len() * BLOCK as usize);
+        for (to, data) in buf.as_mut().chunks_exact_mut(BLOCK as usize).zip(&run) {
+            to.copy_from_slice(data);
+        }
+        self.next_block = first + run.len() as u64;
+        Some((first, Bytes::from_owner(buf)))
+    }
+
+    /// Merges some leaves; true when all are in and written.
+    fn merge(&mut self, db: &mut Db) -> Result<bool, Fault> {
+        for _ in 0..LEAVES_A_STEP {
+            if self.merge.step(db)? {
+                self.root = self.merge.finish(db)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The bitmap as of the new tree.
+    fn change_image(&mut self, db: &mut Db) -> Result<(), Fault> {
+        let (given, freed) = (core::mem::take(&mut db.frozen.given), core::mem::take(&mut db.frozen.freed));
+        let mut sound = given.iter().all(|run| db.space.image_insert(*run));
+        sound &= self.merge.writer.pages.iter().all(|run| db.space.image_insert(*run));
+        sound &= freed.iter().chain(&self.merge.replaced).all(|run| db.space.image_remove(*run));
+        if !sound {
+            return Err(wire::Malformed::new("extent store", "has blocks that belong to two places").into());
+        }
+        self.freed = freed;
+        self.freed.append(&mut self.merge.replaced);
+        Ok(())
+    }
+}

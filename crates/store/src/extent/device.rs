@@ -1,0 +1,186 @@
+//! What the engine asks of a block device, and the buffers for it.
+//!
+//! Owns the seam below the store: requests with ids, completions with the same ids. A driver (io_uring in production,
+//! memory in tests) carries them out in any order. What a completed write wrote may be lost in a power cut until a
+//! flush that began after its completion has completed too; only a durable write needs none.
+
+use super::layout::BLOCK;
+use bytes::Bytes;
+
+/// A buffer whose address and length are multiples of 4 KiB, as direct I/O wants it.
+#[derive(Debug)]
+pub struct IoBuf {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl IoBuf {
+    /// Zeros; `len` bytes, rounded up to whole blocks.
+    pub fn new(len: usize) -> IoBuf {
+        let len = len.next_multiple_of(BLOCK as usize);
+        let bytes = vec![0; len + BLOCK as usize];
+        let start = bytes.as_ptr().align_offset(BLOCK as usize);
+        IoBuf { bytes, start, len }
+    }
+
+    /// A copy of `data`, filled up with zeros to whole blocks.
+    pub fn copy_of(data: &[u8]) -> IoBuf {
+        let mut buf = IoBuf::new(data.len());
+        buf.as_mut()[..data.len()].copy_from_slice(data);
+        buf
+    }
+}
+
+impl AsRef<[u8]> for IoBuf {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+}
+
+impl AsMut<[u8]> for IoBuf {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+}
+
+/// Names a request to the device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct IoId(pub u64);
+
+/// A request to the device. Offsets and lengths are in bytes and whole blocks.
+#[derive(Debug)]
+pub enum Io {
+    /// Fills the buffer.
+    Read {
+        /// Where from.
+        offset: u64,
+        /// What to fill.
+        buf: IoBuf,
+    },
+    /// Writes bytes, which lie in an `IoBuf`: address and length are whole blocks.
+    Write {
+        /// Where to.
+        offset: u64,
+        /// What to write.
+        data: Bytes,
+        /// Whether it has to survive a power cut once it is reported complete, without a flush.
+        durable: bool,
+    },
+    /// Makes every write that was complete when this began survive a power cut.
+    Flush,
+    /// The contents of this range are of no use any more.
+    Discard {
+        /// Where it begins.
+        offset: u64,
+        /// How long it is.
+        len: u64,
+    },
+}
+
+/// The device did not do what it was asked, or not all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("storage: the device failed")]
+pub struct DeviceFailed;
+
+/// Reads a device and waits: how a store is opened and checked, when nobody is served yet.
+pub trait ReadAt {
+    /// Fills the buffer from `offset`, whole.
+    fn read_at(&mut self, offset: u64, buf: &mut IoBuf) -> Result<(), DeviceFailed>;
+
+    /// The device's size in bytes.
+    fn size(&self) -> u64;
+}
+
+/// Writes a device and waits: how a new store is laid down.
+pub trait WriteAt: ReadAt {
+    /// Writes the bytes of an `IoBuf` at `offset`, whole.
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), DeviceFailed>;
+
+    /// Makes all writes so far survive a power cut.
+    fn flush(&mut self) -> Result<(), DeviceFailed>;
+}
+
+/// A device in memory, for tests and for measuring all but the disk.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDevice {
+    /// Its contents.
+    pub bytes: Vec<u8>,
+}
+
+impl MemoryDevice {
+    /// A device of zeros.
+    pub fn new(len: usize) -> MemoryDevice {
+        MemoryDevice { bytes: vec![0; len] }
+    }
+
+    /// Carries out a request at once; a read's buffer comes back.
+    pub fn carry_out(&mut self, io: Io) -> Result<Option<IoBuf>, DeviceFailed> {
+        match io {
+            Io::Read { offset, mut buf } => self.read_at(offset, &mut buf).map(|()| Some(buf)),
+            Io::Write { offset, data, .. } => self.write_at(offset, &data).map(|()| None),
+            Io::Flush => Ok(None),
+            Io::Discard { offset, len } => {
+                let range = self.range(offset, len as usize)?;
+                self.bytes[range].fill(0xDD);
+                Ok(None)
+            }
+        }
+    }
+
+    fn range(&self, offset: u64, len: usize) -> Result<core::ops::Range<usize>, DeviceFailed> {
+        let start = usize::try_from(offset).map_err(|_| DeviceFailed)?;
+        let end = start.checked_add(len).filter(|&end| end <= self.bytes.len()).ok_or(DeviceFailed)?;
+        Ok(start..end)
+    }
+}
+
+impl ReadAt for MemoryDevice {
+    fn read_at(&mut self, offset: u64, buf: &mut IoBuf) -> Result<(), DeviceFailed> {
+        let range = self.range(offset, buf.len)?;
+        buf.as_mut().copy_from_slice(&self.bytes[range]);
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
+impl WriteAt for MemoryDevice {
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), DeviceFailed> {
+        let range = self.range(offset, data.len())?;
+        self.bytes[range].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceFailed> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_whole_blocks() {
+        for len in [0, 1, 4096, 4097, 100_000] {
+            let buf = IoBuf::new(len);
+            assert_eq!(buf.as_ref().as_ptr().align_offset(4096), 0);
+            assert_eq!(buf.as_ref().len(), len.next_multiple_of(4096));
+        }
+        assert_eq!(&IoBuf::copy_of(b"abc").as_ref()[..5], b"abc\0\0");
+    }
+
+    #[test]
+    fn a_device_in_memory_has_an_end() {
+        let mut device = MemoryDevice::new(8192);
+        device.write_at(4096, IoBuf::copy_of(b"x").as_ref()).expect("inside");
+        let mut buf = IoBuf::new(4096);
+        device.read_at(4096, &mut buf).expect("inside");
+        assert_eq!(buf.as_ref()[0], b'x');
+        assert_eq!(device.read_at(8192, &mut buf), Err(DeviceFailed));
+        assert_eq!(device.read_at(u64::MAX, &mut buf), Err(DeviceFailed));
+    }
+}

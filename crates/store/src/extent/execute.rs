@@ -1,0 +1,413 @@
+//! Carrying out a transaction: first on the side, then, once nothing can fail any more, for all to see.
+//!
+//! Owns what each op means for objects, maps and blocks. A transaction runs against the objects it names, copied; if
+//! something has to be read first, what it has taken is given back and it is run again later. So it changes the state
+//! whole or not at all. Where data goes is `place`'s.
+//!
+//! Invariant: from the same state, the same transaction with the same given blocks has the same result; replay relies
+//! on it.
+
+use super::db::{Db, Found};
+use super::keys::{self, CollectionNumber, Key, ObjectNumber};
+use super::layout::BlockRun;
+use super::memtable::Entry;
+use super::object::Object;
+use super::record::DirectWrite;
+use super::tree::Fault;
+use crate::contract::StoreError;
+use crate::limits::OBJECT_BYTES_MAX;
+use crate::transaction::{Op, Transaction};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// How a transaction is to be run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// The middle of a write of at least so many bytes goes to its place directly; smaller ones go by the log.
+    pub(super) direct_min: usize,
+}
+
+/// What a log entry knows of the first time.
+#[derive(Clone, Debug)]
+pub(super) struct Before {
+    pub(super) given: VecDeque<BlockRun>,
+    pub(super) direct: Vec<DirectWrite>,
+    /// Whether data that went to its place directly may not have arrived there, and has to be looked at.
+    pub(super) unsure: bool,
+}
+
+/// What a transaction leads to beside its changes.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// The blocks it was given, as they were given.
+    pub(super) given: Vec<BlockRun>,
+    /// What was done with its large writes.
+    pub(super) direct: Vec<DirectWrite>,
+    /// What goes to its place directly: the first block and the data.
+    pub(super) writes: Vec<(u64, Bytes)>,
+}
+
+/// A change to who holds blocks.
+pub(super) enum Hold {
+    Add(BlockRun),
+    Drop(BlockRun),
+}
+
+/// A change to an object's map.
+enum MapChange {
+    Put(Key, Bytes),
+    Remove(Key),
+    RemoveRange(Key, Key),
+}
+
+/// An object that the transaction names.
+pub(super) struct Slot {
+    key: Key,
+    loaded: bool,
+    changed: bool,
+    object: Option<Arc<Object>>,
+}
+
+/// A transaction under way.
+pub(super) struct Work<'a> {
+    pub(super) db: &'a mut Db,
+    pub(super) rules: Rules,
+    pub(super) before: Option<Before>,
+    slots: Vec<Slot>,
+    /// The slot of each object of the transaction's table.
+    slot_of: Vec<usize>,
+    map_changes: Vec<MapChange>,
+    pub(super) holds: Vec<Hold>,
+    /// New contents of blocks, and whether they go to their places directly.
+    pub(super) contents: BTreeMap<u64, (Bytes, bool)>,
+    pub(super) outcome: Outcome,
+    next_number: u64,
+}
+
+/// Refuses what cannot be done as a whole.
+pub(super) fn check(db: &Db, t: &Transaction) -> Result<(), StoreError> {
+    match (t.create, db.collections.contains_key(&t.collection)) {
+        (true, true) => return Err(StoreError::CollectionExists),
+        (false, false) => return Err(StoreError::NoCollection),
+        _ => {}
+    }
+    let end = |op: &Op| match op {
+        Op::Write(offset, data) => offset.checked_add(data.len() as u64),
+        Op::Zero(offset, len) => offset.checked_add(*len),
+        Op::Truncate(size) => Some(*size),
+        _ => Some(0),
+    };
+    let fits = |op: &Op| end(op).is_some_and(|end| end <= OBJECT_BYTES_MAX);
+    if t.ops.iter().all(|(_, op)| fits(op)) { Ok(()) } else { Err(StoreError::TooLarge) }
+}
+
+/// About how long the log entry is if writes of at least `direct_min` bytes stay out of it, but for their checksums.
+pub(super) fn entry_bytes(t: &Transaction, direct_min: usize) -> usize {
+    let pairs = |entries: &[(Bytes, Bytes)]| entries.iter().map(|(k, v)| k.len() + v.len() + 8).sum();
+    let of_op = |op: &Op| match op {
+        Op::Write(_, data) if data.len() >= direct_min => 8192 + data.len() / 1024,
+        Op::Write(_, data) => data.len(),
+        Op::SetAttr(name, value) => name.len() + value.len(),
+        Op::RemoveAttr(name) | Op::OmapHeader(name) => name.len(),
+        Op::OmapSet(entries) => pairs(entries),
+        Op::OmapRemove(keys) => keys.iter().map(|k| k.len() + 4).sum(),
+        Op::OmapRemoveRange(first, end) => first.len() + end.len(),
+        _ => 0,
+    };
+    let objects: usize = t.objects.iter().map(|o| o.namespace().len() + o.key().len() + o.name().len() + 24).sum();
+    128 + objects + t.ops.iter().map(|(_, op)| of_op(op) + 64).sum::<usize>()
+}
+
+/// Runs a transaction that `check` has let pass.
+pub(super) fn run(db: &mut Db, t: &Transaction, rules: Rules, before: Option<Before>) -> Result<Outcome, Fault> {
+    if t.remove {
+        remove_collection(db, t);
+        return Ok(Outcome::default());
+    }
+    let next_number = db.next_number + u64::from(t.create);
+    let number = match db.collections.get(&t.collection) {
+        Some(number) => *number,
+        None => CollectionNumber(db.next_number),
+    };
+    let mut work = Work::new(db, rules, before, next_number);
+    work.name_objects(t, number);
+    match t.ops.iter().enumerate().try_for_each(|(at, (object, op))| work.apply(at, usize::from(*object), op)) {
+        Ok(()) => {
+            if t.create {
+                work.db.collections.insert(t.collection, number);
+                let value = Bytes::copy_from_slice(&number.0.to_le_bytes());
+                work.db.active.table.put(keys::collection(t.collection), Entry::Raw(value));
+            }
+            Ok(work.publish())
+        }
+        Err(fault) => {
+            work.undo();
+            Err(fault)
+        }
+    }
+}
+
+fn remove_collection(db: &mut Db, t: &Transaction) {
+    if let Some(number) = db.collections.remove(&t.collection) {
+        db.trash.insert(number);
+        db.active.table.put(keys::collection(t.collection), Entry::Gone);
+        db.active.table.put(keys::trash(number), Entry::Raw(Bytes::new()));
+    }
+}
+
+/// Removes up to `count` objects of a removed collection, and the collection's number with the last of them.
+pub(super) fn clear(db: &mut Db, collection: CollectionNumber, count: u32) -> Result<(), Fault> {
+    let (mut scan, end) = (db.scan(&keys::objects(collection)), keys::objects_end(collection));
+    let mut found = Vec::new();
+    while found.len() < count as usize {
+        match scan.next(db, &end)? {
+            Some((key, Found::Object(object))) => found.push((key, object)),
+            Some((_, Found::Raw(_))) => return Err(wire::Malformed::new("object key", "has no object").into()),
+            None => break,
+        }
+    }
+    let last = found.len() < count as usize;
+    for (key, object) in found {
+        object.runs().into_iter().for_each(|run| db.drop_blocks(run));
+        if object.has_omap {
+            db.active.table.remove_range(keys::omap(object.number), keys::omap_end(object.number));
+        }
+        db.cache.forget_object(&key);
+        db.active.table.put(key, Entry::Gone);
+    }
+    db.note_shared();
+    if last {
+        db.trash.remove(&collection);
+        db.active.table.put(keys::trash(collection), Entry::Gone);
+    }
+    Ok(())
+}
+
+impl<'a> Work<'a> {
+    fn new(db: &'a mut Db, rules: Rules, before: Option<Before>, next_number: u64) -> Work<'a> {
+        Work {
+            db,
+            rules,
+            before,
+            slots: Vec::new(),
+            slot_of: Vec::new(),
+            map_changes: Vec::new(),
+            holds: Vec::new(),
+            contents: BTreeMap::new(),
+            outcome: Outcome::default(),
+            next_number,
+        }
+    }
+
+    /// One slot per object, also where the table names one twice.
+    fn name_objects(&mut self, t: &Transaction, collection: CollectionNumber) {
+        let mut by_key: BTreeMap<Key, usize> = BTreeMap::new();
+        for id in &t.objects {
+            let key = keys::object(collection, id);
+            let next = self.slots.len();
+            let slot = *by_key.entry(key.clone()).or_insert(next);
+            if slot == next {
+                self.slots.push(Slot { key, loaded: false, changed: false, object: None });
+            }
+            self.slot_of.push(slot);
+        }
+    }
+
+    fn load(&mut self, slot: usize) -> Result<(), Fault> {
+        if !self.slots[slot].loaded {
+            self.slots[slot].object = self.db.object(&self.slots[slot].key)?;
+            self.slots[slot].loaded = true;
+        }
+        Ok(())
+    }
+
+    /// The object, if it exists.
+    pub(super) fn existing(&mut self, slot: usize) -> Option<&mut Object> {
+        let slot = &mut self.slots[slot];
+        let object = slot.object.as_mut()?;
+        slot.changed = true;
+        Some(Arc::make_mut(object))
+    }
+
+    /// The object, made where it is missing.
+    pub(super) fn object(&mut self, slot: usize) -> &mut Object {
+        if self.slots[slot].object.is_none() {
+            let number = self.new_number();
+            self.slots[slot].object = Some(Arc::new(Object::new(number)));
+        }
+        self.existing(slot).expect("it was just made")
+    }
+
+    fn new_number(&mut self) -> ObjectNumber {
+        self.next_number += 1;
+        ObjectNumber(self.next_number - 1)
+    }
+
+    fn apply(&mut self, at: usize, object: usize, op: &Op) -> Result<(), Fault> {
+        let slot = self.slot_of[object];
+        self.load(slot)?;
+        match op {
+            Op::Touch => {
+                self.object(slot);
+            }
+            Op::Write(offset, data) => self.write(at, slot, *offset, data)?,
+            Op::Zero(offset, len) => self.zero(slot, *offset, *len)?,
+            Op::Truncate(size) => self.truncate(slot, *size)?,
+            Op::Remove => self.remove(slot),
+            Op::CloneTo(to) => self.clone_to(slot, self.slot_of[usize::from(*to)])?,
+            Op::RenameTo(to) => self.rename_to(slot, self.slot_of[usize::from(*to)])?,
+            Op::SetAttr(name, value) => self.object(slot).set_attr(name, value),
+            Op::RemoveAttr(name) => {
+                if let Some(object) = self.existing(slot) {
+                    object.remove_attr(name);
+                }
+            }
+            Op::ClearAttrs => {
+                if let Some(object) = self.existing(slot) {
+                    object.attrs.clear();
+                }
+            }
+            Op::OmapHeader(header) => self.object(slot).omap_header = Bytes::copy_from_slice(header),
+            Op::OmapSet(_) | Op::OmapRemove(_) | Op::OmapRemoveRange(..) | Op::OmapClear => self.change_map(slot, op),
+        }
+        Ok(())
+    }
+
+    fn change_map(&mut self, slot: usize, op: &Op) {
+        if let Op::OmapSet(entries) = op {
+            let object = self.object(slot);
+            object.has_omap |= !entries.is_empty();
+            let number = object.number;
+            for (key, value) in entries {
+                let value = Bytes::copy_from_slice(value);
+                self.map_changes.push(MapChange::Put(keys::omap_entry(number, key), value));
+            }
+            return;
+        }
+        let Some(object) = self.existing(slot) else { return };
+        let (number, had) = (object.number, object.has_omap);
+        if matches!(op, Op::OmapClear) {
+            object.has_omap = false;
+            object.omap_header = Bytes::new();
+        }
+        match op {
+            Op::OmapRemove(keys) if had => {
+                self.map_changes.extend(keys.iter().map(|key| MapChange::Remove(keys::omap_entry(number, key))));
+            }
+            Op::OmapRemoveRange(first, end) if had => {
+                let (first, end) = (keys::omap_entry(number, first), keys::omap_entry(number, end));
+                self.map_changes.push(MapChange::RemoveRange(first, end));
+            }
+            Op::OmapClear if had => self.clear_map(number),
+            _ => {}
+        }
+    }
+
+    fn clear_map(&mut self, number: ObjectNumber) {
+        self.map_changes.push(MapChange::RemoveRange(keys::omap(number), keys::omap_end(number)));
+    }
+
+    fn remove(&mut self, slot: usize) {
+        let Some(object) = self.slots[slot].object.take() else { return };
+        self.slots[slot].changed = true;
+        self.holds.extend(object.runs().into_iter().map(Hold::Drop));
+        if object.has_omap {
+            self.clear_map(object.number);
+        }
+    }
+
+    fn clone_to(&mut self, from: usize, to: usize) -> Result<(), Fault> {
+        self.object(from);
+        if from == to {
+            return Ok(());
+        }
+        self.load(to)?;
+        self.remove(to);
+        let mut copy = self.object(from).clone();
+        self.holds.extend(copy.runs().into_iter().map(Hold::Add));
+        let original = copy.number;
+        copy.number = self.new_number();
+        if copy.has_omap {
+            for (key, value) in self.map_of(original)? {
+                self.map_changes.push(MapChange::Put(keys::omap_entry(copy.number, &key), value));
+            }
+        }
+        self.slots[to].object = Some(Arc::new(copy));
+        self.slots[to].changed = true;
+        Ok(())
+    }
+
+    fn rename_to(&mut self, from: usize, to: usize) -> Result<(), Fault> {
+        self.object(from);
+        if from == to {
+            return Ok(());
+        }
+        self.load(to)?;
+        self.remove(to);
+        self.slots[to].object = self.slots[from].object.take();
+        self.slots[to].changed = true;
+        Ok(())
+    }
+
+    /// All entries of an object's map, with what this transaction has changed in it.
+    fn map_of(&mut self, number: ObjectNumber) -> Result<BTreeMap<Vec<u8>, Bytes>, Fault> {
+        let (mut scan, end) = (self.db.scan(&keys::omap(number)), keys::omap_end(number));
+        let mut entries = BTreeMap::new();
+        while let Some((key, found)) = scan.next(self.db, &end)? {
+            if let Found::Raw(value) = found {
+                entries.insert(key.to_vec(), value);
+            }
+        }
+        for change in &self.map_changes {
+            match change {
+                MapChange::Put(key, value) => drop(entries.insert(key.to_vec(), value.clone())),
+                MapChange::Remove(key) => drop(entries.remove(&key[..])),
+                MapChange::RemoveRange(first, end) => {
+                    entries.retain(|key, _| key[..] < first[..] || key[..] >= end[..])
+                }
+            }
+        }
+        let ours = entries.into_iter().filter(|(key, _)| keys::number(key) == Some(number.0));
+        Ok(ours.map(|(key, value)| (keys::read_omap_entry(&key).to_vec(), value)).collect())
+    }
+
+    /// Everything has gone well: makes the changes, none of which can fail.
+    fn publish(mut self) -> Outcome {
+        let db = self.db;
+        db.next_number = self.next_number;
+        for slot in self.slots.into_iter().filter(|slot| slot.changed) {
+            db.cache.forget_object(&slot.key);
+            db.active.table.put(slot.key, slot.object.map_or(Entry::Gone, Entry::Object));
+        }
+        for change in self.map_changes {
+            match change {
+                MapChange::Put(key, value) => db.active.table.put(key, Entry::Raw(value)),
+                MapChange::Remove(key) => db.active.table.put(key, Entry::Gone),
+                MapChange::RemoveRange(first, end) => db.active.table.remove_range(first, end),
+            }
+        }
+        for hold in self.holds {
+            match hold {
+                Hold::Add(run) => db.shared.add(run),
+                Hold::Drop(run) => db.drop_blocks(run),
+            }
+        }
+        db.note_shared();
+        for (block, (data, direct)) in self.contents {
+            if direct {
+                db.direct.insert(block, data);
+            } else {
+                db.active.deferred.insert(block, data);
+            }
+        }
+        db.active.direct_bytes += self.outcome.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
+        db.active.given.extend(self.outcome.given.iter().copied());
+        core::mem::take(&mut self.outcome)
+    }
+
+    /// Gives back what was taken.
+    fn undo(self) {
+        self.outcome.given.iter().for_each(|run| self.db.space.release(*run));
+    }
+}

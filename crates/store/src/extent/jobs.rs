@@ -1,0 +1,115 @@
+//! Reads on their way: pieces that come from the device, put together when the last has come.
+//!
+//! Owns the assembly of answers, and the check of every block's checksum. A range that came in one piece is answered
+//! with a slice of the buffer it was read into.
+
+use super::layout::BLOCK;
+use super::view::{Answer, Piece};
+use crate::contract::{Completion, ReadId, StoreError};
+use crate::read::ReadResult;
+use base::checksum::{CRC_SEED, crc32c};
+use base::hash::FixedHashMap;
+use bytes::{Bytes, BytesMut};
+use wire::Malformed;
+
+/// Names a piece of a read on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PieceId {
+    job: u64,
+    range: usize,
+    piece: usize,
+}
+
+#[derive(Debug)]
+struct Job {
+    id: ReadId,
+    result: Result<ReadResult, StoreError>,
+    data: Vec<Vec<Piece>>,
+    left: usize,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    jobs: FixedHashMap<u64, Job>,
+    next: u64,
+}
+
+/// What a read needs: either nothing more, or these pieces.
+pub(super) enum Begun {
+    /// It is answered.
+    Done(Completion),
+    /// These pieces have to come: which, the first block, how many.
+    Wants(Vec<(PieceId, u64, usize)>),
+}
+
+impl Jobs {
+    /// Begins a read.
+    pub(super) fn begin(&mut self, id: ReadId, answer: Answer) -> Begun {
+        self.next += 1;
+        let mut wants = Vec::new();
+        for (range, pieces) in answer.data.iter().enumerate() {
+            for (piece, what) in pieces.iter().enumerate() {
+                if let Piece::Stored { block, crcs, .. } = what {
+                    wants.push((PieceId { job: self.next, range, piece }, *block, crcs.len()));
+                }
+            }
+        }
+        let job = Job { id, result: Ok(answer.result), data: answer.data, left: wants.len() };
+        if wants.is_empty() {
+            return Begun::Done(finish(job));
+        }
+        self.jobs.insert(self.next, job);
+        Begun::Wants(wants)
+    }
+
+    /// A piece has come, or has not. Also says which blocks proved good, for the cache.
+    pub(super) fn came(&mut self, id: PieceId, data: Result<Bytes, StoreError>) -> (Option<Completion>, Option<Bytes>) {
+        let Some(job) = self.jobs.get_mut(&id.job) else { return (None, None) };
+        let Piece::Stored { crcs, skip, len, .. } = &job.data[id.range][id.piece] else { return (None, None) };
+        let mut good = None;
+        match data.and_then(|data| check(&data, crcs).map(|()| data)) {
+            Ok(data) => {
+                let part = data.slice(*skip..*skip + *len);
+                job.data[id.range][id.piece] = Piece::Ready(part);
+                good = Some(data);
+            }
+            Err(error) => job.result = Err(error),
+        }
+        job.left -= 1;
+        let done = (job.left == 0).then(|| self.jobs.remove(&id.job)).flatten();
+        (done.map(finish), good)
+    }
+}
+
+/// Checks consecutive blocks.
+pub(super) fn check(data: &[u8], crcs: &[u32]) -> Result<(), StoreError> {
+    let good = data.len() == crcs.len() * BLOCK as usize
+        && data.chunks_exact(BLOCK as usize).zip(crcs).all(|(block, crc)| crc32c(CRC_SEED, block) == *crc);
+    if good { Ok(()) } else { Err(Malformed::new("data", "does not match its checksum").into()) }
+}
+
+fn finish(job: Job) -> Completion {
+    let result = job.result.map(|mut result| {
+        if let ReadResult::Object(view) = &mut result {
+            for (to, pieces) in view.data.iter_mut().zip(job.data) {
+                *to = join(pieces);
+            }
+        }
+        result
+    });
+    Completion::Read(job.id, result)
+}
+
+fn join(pieces: Vec<Piece>) -> Bytes {
+    let ready = |piece| match piece {
+        Piece::Ready(data) => data,
+        Piece::Stored { .. } => unreachable!("all pieces have come"),
+    };
+    if pieces.len() == 1 {
+        return pieces.into_iter().map(ready).next().unwrap_or_default();
+    }
+    let mut joined = BytesMut::new();
+    pieces.into_iter().map(ready).for_each(|data| joined.extend_from_slice(&data));
+    joined.freeze()
+}

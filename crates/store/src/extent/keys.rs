@@ -1,0 +1,218 @@
+//! The keys of the metadata tree: bytes whose order is the order of what they name.
+//!
+//! Owns their encoding and the reading of it back. A key begins with its kind; objects of a collection sort exactly as
+//! `ObjectId` does, so that listings are scans. Text is escaped (a zero byte becomes 0, 1) and ended by 0, 0.
+//!
+//! Invariant: for two objects of a collection, the order of their keys is the order of their ids.
+
+use crate::id::{CollectionId, ObjectId};
+use base::{PgId, PoolId, SnapId};
+use wire::Malformed;
+
+/// A collection: its id to its number.
+pub(super) const COLLECTION: u8 = 1;
+/// An object, by its collection's number and its name.
+pub(super) const OBJECT: u8 = 2;
+/// An entry of an object's map, by the object's number.
+pub(super) const OMAP: u8 = 3;
+/// A run of blocks that several objects share.
+pub(super) const SHARED: u8 = 4;
+/// The number of a removed collection whose objects are still there.
+pub(super) const TRASH: u8 = 5;
+
+/// Numbers a collection for good: one that is removed and made again gets another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct CollectionNumber(pub(super) u64);
+
+/// Numbers an object for good, through renames.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(super) struct ObjectNumber(pub(super) u64);
+
+/// A key.
+pub(super) type Key = Box<[u8]>;
+
+pub(super) fn collection(id: CollectionId) -> Key {
+    let mut key = vec![COLLECTION];
+    match id {
+        CollectionId::Meta => key.push(0),
+        CollectionId::Pg(pg) => {
+            key.push(1);
+            // The sign turned over, so that bytes sort as numbers do.
+            key.extend_from_slice(&((pg.pool.0 as u64) ^ 1 << 63).to_be_bytes());
+            key.extend_from_slice(&pg.seed.to_be_bytes());
+        }
+    }
+    key.into()
+}
+
+pub(super) fn read_collection(key: &[u8]) -> Result<CollectionId, Malformed> {
+    match (key.first_chunk::<2>(), key.len()) {
+        (Some([COLLECTION, 0]), 2) => Ok(CollectionId::Meta),
+        (Some([COLLECTION, 1]), 14) => {
+            let pool = u64::from_be_bytes(key[2..10].try_into().expect("eight bytes")) ^ 1 << 63;
+            let seed = u32::from_be_bytes(key[10..14].try_into().expect("four bytes"));
+            Ok(CollectionId::Pg(PgId { pool: PoolId(pool as i64), seed }))
+        }
+        _ => Err(Malformed::new("collection key", "is none")),
+    }
+}
+
+fn numbered(kind: u8, number: u64) -> Vec<u8> {
+    let mut key = Vec::with_capacity(96);
+    key.push(kind);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The number in a key of a kind that begins with one.
+pub(super) fn number(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(key.get(1..9)?.try_into().ok()?))
+}
+
+fn push_text(key: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        key.push(byte);
+        if byte == 0 {
+            key.push(1);
+        }
+    }
+    key.extend_from_slice(&[0, 0]);
+}
+
+/// The first key that no object of the collection is before.
+pub(super) fn objects(collection: CollectionNumber) -> Key {
+    numbered(OBJECT, collection.0).into()
+}
+
+/// The first key after all objects of the collection.
+pub(super) fn objects_end(collection: CollectionNumber) -> Key {
+    numbered(OBJECT, collection.0 + 1).into()
+}
+
+pub(super) fn object(collection: CollectionNumber, id: &ObjectId) -> Key {
+    let mut key = numbered(OBJECT, collection.0);
+    key.extend_from_slice(&id.reversed_hash().to_be_bytes());
+    push_text(&mut key, id.namespace());
+    if id.key().is_empty() {
+        push_text(&mut key, id.name());
+        key.push(1);
+    } else {
+        // Before or after the object whose name is this key, as the names compare.
+        push_text(&mut key, id.key());
+        key.push(if id.name() < id.key() { 0 } else { 2 });
+        push_text(&mut key, id.name());
+    }
+    key.extend_from_slice(&id.snap().0.to_be_bytes());
+    key.into()
+}
+
+fn take_text<'a>(key: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
+    let mut rest = key;
+    loop {
+        match rest {
+            [0, 0, tail @ ..] => return Some(tail),
+            [0, 1, tail @ ..] => {
+                text.push(0);
+                rest = tail;
+            }
+            [0, ..] | [] => return None,
+            [byte, tail @ ..] => {
+                text.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}
+
+pub(super) fn read_object(key: &[u8]) -> Result<ObjectId, Malformed> {
+    let parse = || {
+        let hash = u32::from_be_bytes(key.get(9..13)?.try_into().ok()?).reverse_bits();
+        let (mut namespace, mut locator, mut name) = (Vec::new(), Vec::new(), Vec::new());
+        let rest = take_text(key.get(13..)?, &mut namespace)?;
+        let rest = take_text(rest, &mut locator)?;
+        let rest = match rest.split_first()? {
+            (1, rest) => {
+                core::mem::swap(&mut locator, &mut name);
+                rest
+            }
+            (0 | 2, rest) => take_text(rest, &mut name)?,
+            _ => return None,
+        };
+        let snap = SnapId(u64::from_be_bytes(rest.try_into().ok()?));
+        let bounded = namespace.len() <= usize::from(u16::MAX) && locator.len() <= usize::from(u16::MAX);
+        bounded.then(|| ObjectId::new(hash, &namespace, &locator, &name, snap))
+    };
+    parse().ok_or(Malformed::new("object key", "does not read as one"))
+}
+
+/// The key before all entries of an object's map.
+pub(super) fn omap(object: ObjectNumber) -> Key {
+    numbered(OMAP, object.0).into()
+}
+
+/// The first key after all entries of an object's map.
+pub(super) fn omap_end(object: ObjectNumber) -> Key {
+    numbered(OMAP, object.0 + 1).into()
+}
+
+pub(super) fn omap_entry(object: ObjectNumber, entry: &[u8]) -> Key {
+    let mut key = Vec::with_capacity(9 + entry.len());
+    key.push(OMAP);
+    key.extend_from_slice(&object.0.to_be_bytes());
+    key.extend_from_slice(entry);
+    key.into()
+}
+
+/// The client's part of an entry's key.
+pub(super) fn read_omap_entry(key: &[u8]) -> &[u8] {
+    key.get(9..).unwrap_or_default()
+}
+
+pub(super) fn shared(block: u64) -> Key {
+    numbered(SHARED, block).into()
+}
+
+pub(super) fn trash(collection: CollectionNumber) -> Key {
+    numbered(TRASH, collection.0).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(2), Just(b'a'), Just(255)], 0..4)
+    }
+
+    fn id() -> impl Strategy<Value = ObjectId> {
+        (0u32..3, text(), text(), text(), 0u64..3).prop_map(|(hash, namespace, key, name, snap)| {
+            ObjectId::new(hash << 30, &namespace, &key, &name, SnapId(u64::MAX - snap))
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn keys_sort_as_objects_do_and_read_back(a in id(), b in id()) {
+            let number = CollectionNumber(7);
+            let (ka, kb) = (object(number, &a), object(number, &b));
+            prop_assert_eq!(ka.cmp(&kb), a.cmp(&b), "{:?} {:?}", a, b);
+            prop_assert_eq!(read_object(&ka), Ok(a));
+            prop_assert!(objects(number) < ka && ka < objects_end(number));
+        }
+    }
+
+    #[test]
+    fn collections_sort_and_read_back_and_broken_keys_are_refused() {
+        let pg = |pool, seed| CollectionId::Pg(PgId::new(PoolId(pool), seed));
+        let ids = [CollectionId::Meta, pg(-1, 5), pg(1, 2), pg(1, 3), pg(256, 0)];
+        let keys = ids.map(collection);
+        assert!(keys.is_sorted());
+        assert_eq!(keys.map(|key| read_collection(&key).expect("ours")), ids);
+        assert!(read_collection(&[COLLECTION, 1, 0]).is_err());
+        let key = object(CollectionNumber(1), &ObjectId::new(9, b"n", b"k", b"name", SnapId::HEAD));
+        (0..key.len()).for_each(|cut| assert!(read_object(&key[..cut]).is_err(), "{cut}"));
+    }
+}

@@ -1,0 +1,240 @@
+//! The write-ahead log: a ring of records, and the groups of commits that share one.
+//!
+//! Owns what goes into the next record while the last one is on its way, where records lie in the ring, and when a
+//! group is durable: its record and all data that went to its place directly are written, and, where there was such
+//! data, a flush that began after that has ended. One record is on its way at a time, so that no record can be found
+//! whose predecessor was lost.
+//!
+//! Invariant: commits of one group complete in the order in which they joined it, groups one after the other.
+
+use super::device::IoBuf;
+use super::layout::{BLOCK, Geometry};
+use super::record::{HEADER, Header};
+use super::superblock::LogPoint;
+use crate::contract::{CommitId, StoreError};
+use bytes::Bytes;
+
+/// What waits for a group.
+pub(super) type Waiting = (CommitId, Result<(), StoreError>);
+
+/// The capacity that a group's buffer begins with.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// A group ends growing here; what comes after waits for the next.
+const GROUP_BYTES_MAX: u64 = 1 << 20;
+
+/// A record under construction.
+#[derive(Debug)]
+struct Building {
+    buf: IoBuf,
+    len: usize,
+    entries: u32,
+    waiting: Vec<Waiting>,
+    /// Device writes of data that have not ended.
+    direct_left: usize,
+    had_direct: bool,
+}
+
+impl Default for Building {
+    fn default() -> Building {
+        Building {
+            buf: IoBuf::new(BUFFER_BYTES),
+            len: HEADER,
+            entries: 0,
+            waiting: Vec::new(),
+            direct_left: 0,
+            had_direct: false,
+        }
+    }
+}
+
+/// How far the group on its way is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Its record is being written.
+    Writing,
+    /// Its record is written; data is on its way yet.
+    Written,
+    /// The flush is under way.
+    Flushing,
+}
+
+#[derive(Debug)]
+struct Group {
+    sequence: u64,
+    waiting: Vec<Waiting>,
+    stage: Stage,
+    direct_left: usize,
+    had_direct: bool,
+}
+
+/// A record that is ready to be written.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    /// Where, in bytes from the beginning of the device.
+    pub(super) offset: u64,
+    pub(super) data: Bytes,
+    /// Whether this write alone makes the group durable.
+    pub(super) durable: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Log {
+    geometry: Geometry,
+    salt: u64,
+    /// Where the next record goes.
+    pub(super) next: LogPoint,
+    /// The first record that the durable tree does not contain.
+    pub(super) tail: LogPoint,
+    /// The last checkpoint's.
+    pub(super) generation: u64,
+    /// The last durable record.
+    pub(super) durable: u64,
+    building: Building,
+    group: Option<Group>,
+}
+
+impl Log {
+    pub(super) fn new(geometry: Geometry, salt: u64, tail: LogPoint, next: LogPoint, generation: u64) -> Log {
+        let durable = next.sequence.saturating_sub(1);
+        Log { geometry, salt, next, tail, generation, durable, building: Building::default(), group: None }
+    }
+
+    /// The most bytes of one entry.
+    pub(super) fn entry_bytes_max(geometry: &Geometry) -> usize {
+        (geometry.log_bytes() / 8).min(1 << 27) as usize
+    }
+
+    /// The bytes of the ring that a restart would read.
+    pub(super) fn used(&self) -> u64 {
+        self.next.position - self.tail.position
+    }
+
+    /// Whether an entry of about so many bytes may join the next group now.
+    pub(super) fn takes(&self, bytes: usize) -> bool {
+        let group = (self.building.len + bytes) as u64;
+        self.building.entries == 0 || group <= GROUP_BYTES_MAX.min(self.geometry.log_bytes() / 8)
+    }
+
+    /// Whether the ring has room for it: with what records leave unused at the ring's end.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let size = self.geometry.log_bytes();
+        self.used() + (self.building.len + bytes) as u64 + size / 4 <= size
+    }
+
+    /// Adds an entry to the next group.
+    pub(super) fn append(&mut self, entry: &[u8]) {
+        let building = &mut self.building;
+        let end = building.len + 4 + entry.len();
+        if end > building.buf.as_ref().len() {
+            let mut larger = IoBuf::new((2 * building.buf.as_ref().len()).max(end));
+            larger.as_mut()[..building.len].copy_from_slice(&building.buf.as_ref()[..building.len]);
+            building.buf = larger;
+        }
+        let out = &mut building.buf.as_mut()[building.len..end];
+        out[..4].copy_from_slice(&(entry.len() as u32).to_le_bytes());
+        out[4..].copy_from_slice(entry);
+        building.len = end;
+        building.entries += 1;
+    }
+
+    /// Somebody waits for what was appended so far. None when nothing is on its way: then it may be told at once.
+    pub(super) fn wait(&mut self, waiting: Waiting) -> Option<Waiting> {
+        if self.building.entries > 0 {
+            self.building.waiting.push(waiting);
+            return None;
+        }
+        match &mut self.group {
+            Some(group) => {
+                group.waiting.push(waiting);
+                None
+            }
+            None => Some(waiting),
+        }
+    }
+
+    /// A device write of data belongs to the next group, whose number this is.
+    pub(super) fn add_direct(&mut self) -> u64 {
+        self.building.direct_left += 1;
+        self.building.had_direct = true;
+        self.next.sequence
+    }
+
+    /// Whether a group is on its way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.group.is_some()
+    }
+
+    /// Whether something waits for the next record.
+    pub(super) fn has_entries(&self) -> bool {
+        self.building.entries > 0
+    }
+
+    /// Ends the group that is being built, if there is one and the last one is done.
+    pub(super) fn seal(&mut self) -> Option<Sealed> {
+        if self.group.is_some() || self.building.entries == 0 {
+            return None;
+        }
+        let Building { mut buf, len, entries, waiting, direct_left, had_direct } = core::mem::take(&mut self.building);
+        let padded = len.next_multiple_of(BLOCK as usize);
+        let size = self.geometry.log_bytes();
+        let left = size - self.next.position % size;
+        if left < padded as u64 {
+            self.next.position += left;
+        }
+        let header =
+            Header { point: self.next, durable: self.durable, generation: self.generation, len, entries, crc: 0 };
+        let crc = header.seal(self.salt, &mut buf);
+        let offset = self.geometry.log_start() * BLOCK + self.next.position % size;
+        self.group =
+            Some(Group { sequence: self.next.sequence, waiting, stage: Stage::Writing, direct_left, had_direct });
+        self.next = Header { crc, ..header }.next();
+        Some(Sealed { offset, data: Bytes::from_owner(buf).slice(..padded), durable: !had_direct })
+    }
+
+    /// The record is written. True when a flush is wanted now.
+    pub(super) fn written(&mut self) -> bool {
+        if let Some(group) = &mut self.group {
+            group.stage = Stage::Written;
+        }
+        self.wants_flush()
+    }
+
+    /// A device write of data of the group `sequence` has ended. True when a flush is wanted now.
+    pub(super) fn direct_done(&mut self, sequence: u64) -> bool {
+        match &mut self.group {
+            Some(group) if group.sequence == sequence => group.direct_left -= 1,
+            _ => self.building.direct_left -= 1,
+        }
+        self.wants_flush()
+    }
+
+    fn wants_flush(&mut self) -> bool {
+        match &mut self.group {
+            Some(group) if group.stage == Stage::Written && group.had_direct && group.direct_left == 0 => {
+                group.stage = Stage::Flushing;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The group is done, if it is: those who waited for it may be told.
+    pub(super) fn finish(&mut self, flushed: bool) -> Vec<Waiting> {
+        let done = |group: &mut Group| flushed || (group.stage == Stage::Written && !group.had_direct);
+        match self.group.take_if(done) {
+            Some(group) => {
+                self.durable = group.sequence;
+                group.waiting
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// The device has failed: everybody who waits.
+    pub(super) fn abandon(&mut self) -> Vec<Waiting> {
+        let group = self.group.take().map(|group| group.waiting).unwrap_or_default();
+        group.into_iter().chain(core::mem::take(&mut self.building).waiting).collect()
+    }
+}

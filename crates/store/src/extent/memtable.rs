@@ -1,0 +1,169 @@
+//! The changes to the metadata tree that no checkpoint has taken up yet.
+//!
+//! Owns their form: entries by key, and ranges of keys that are removed from what lies below. An entry counts more
+//! than a removed range, a range more than the tree.
+//!
+//! Invariants: ranges neither overlap nor touch; an entry inside a range was made after the range was removed.
+
+use super::keys::Key;
+use super::object::Object;
+use bytes::Bytes;
+use core::ops::Bound;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wire::Encoder;
+
+/// What a key has.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    /// An object; encoded when it goes to the tree.
+    Object(Arc<Object>),
+    /// A value as it is.
+    Raw(Bytes),
+    /// Nothing, whatever the tree says.
+    Gone,
+}
+
+impl Entry {
+    /// The value for the tree; none where there is none.
+    pub(super) fn value(&self) -> Option<Bytes> {
+        match self {
+            Entry::Object(object) => {
+                let mut e = Encoder::with_capacity(1024);
+                object.encode(&mut e);
+                Some(e.finish())
+            }
+            Entry::Raw(value) => Some(value.clone()),
+            Entry::Gone => None,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Memtable {
+    puts: BTreeMap<Key, Entry>,
+    ranges: BTreeMap<Key, Key>,
+}
+
+/// What a memtable says of a key.
+pub(super) enum Said<'a> {
+    /// This entry.
+    Entry(&'a Entry),
+    /// The key lies in a removed range.
+    Removed,
+    /// Nothing.
+    Nothing,
+}
+
+impl Memtable {
+    pub(super) fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.ranges.is_empty()
+    }
+
+    pub(super) fn look(&self, key: &[u8]) -> Said<'_> {
+        match self.puts.get(key) {
+            Some(entry) => Said::Entry(entry),
+            None if self.removes(key) => Said::Removed,
+            None => Said::Nothing,
+        }
+    }
+
+    /// Whether the key lies in a removed range.
+    pub(super) fn removes(&self, key: &[u8]) -> bool {
+        if self.ranges.is_empty() {
+            return false;
+        }
+        let mut before = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key)));
+        before.next_back().is_some_and(|(_, end)| &**end > key)
+    }
+
+    pub(super) fn put(&mut self, key: Key, entry: Entry) {
+        self.puts.insert(key, entry);
+    }
+
+    /// Removes the keys from `first` up to, without, `end`.
+    pub(super) fn remove_range(&mut self, mut first: Key, mut end: Key) {
+        if first >= end {
+            return;
+        }
+        while let Some((key, _)) = self.puts.range::<[u8], _>((Bound::Included(&*first), Bound::Excluded(&*end))).next()
+        {
+            let key = key.clone();
+            self.puts.remove(&key);
+        }
+        // Join with those that overlap or touch.
+        while let Some((start, stop)) =
+            self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(&*end))).next_back()
+        {
+            if *stop < first {
+                break;
+            }
+            let start = start.clone();
+            let stop = self.ranges.remove(&start).expect("it was just found");
+            first = first.min(start);
+            end = end.max(stop);
+        }
+        self.ranges.insert(first, end);
+    }
+
+    /// The entries from a key on, in order.
+    pub(super) fn entries_from(&self, key: Bound<&[u8]>) -> impl Iterator<Item = (&Key, &Entry)> {
+        self.puts.range::<[u8], _>((key, Bound::Unbounded))
+    }
+
+    /// The first key at or after `from` that has an entry or lies in a removed range.
+    pub(super) fn next_change(&self, from: &[u8]) -> Option<Key> {
+        if self.removes(from) {
+            return Some(from.into());
+        }
+        let bound = (Bound::Included(from), Bound::Unbounded);
+        let put = self.puts.range::<[u8], _>(bound).next().map(|(key, _)| key);
+        let range = self.ranges.range::<[u8], _>(bound).next().map(|(key, _)| key);
+        put.into_iter().chain(range).min().cloned()
+    }
+
+    /// How many entries it has.
+    pub(super) fn len(&self) -> usize {
+        self.puts.len() + self.ranges.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Rng;
+    use std::collections::BTreeSet;
+
+    fn key(n: u64) -> Key {
+        vec![n as u8].into()
+    }
+
+    #[test]
+    fn ranges_join_and_entries_made_later_stay() {
+        let mut rng = Rng::new(3);
+        for _ in 0..300 {
+            let (mut table, mut removed, mut put) = (Memtable::default(), BTreeSet::new(), BTreeSet::new());
+            for _ in 0..12 {
+                let (a, b) = (rng.below(60), rng.below(60));
+                if rng.chance(1, 2) {
+                    table.remove_range(key(a), key(b));
+                    removed.extend(a..b);
+                    put.retain(|k| *k < a || *k >= b);
+                } else {
+                    table.put(key(a), Entry::Raw(Bytes::new()));
+                    put.insert(a);
+                }
+            }
+            for n in 0..60 {
+                let said = table.look(&key(n));
+                assert_eq!(matches!(said, Said::Entry(_)), put.contains(&n));
+                assert_eq!(table.removes(&key(n)), removed.contains(&n));
+                let next = (n..60).find(|k| put.contains(k) || removed.contains(k)).map(key);
+                assert_eq!(table.next_change(&key(n)), next);
+            }
+            let ranges: Vec<_> = table.ranges.iter().collect();
+            assert!(ranges.windows(2).all(|w| w[0].1 < w[1].0), "{ranges:?}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Laying down a new store, and opening one: superblock, bitmap, collections, shared blocks, then the log.
+//!
+//! Owns the start. It reads and waits, as nobody is served yet; what it cannot make sense of is an error, never a loss
+//! passed over in silence.
+
+use super::db::{Db, Fetched, Found};
+use super::device::{IoBuf, ReadAt, WriteAt};
+use super::execute::{self, Before, Rules};
+use super::jobs;
+use super::keys::{self, CollectionNumber};
+use super::layout::{BLOCK, BlockRun, Geometry, SUPERBLOCKS};
+use super::log::Log;
+use super::page::Page;
+use super::place::TORN;
+use super::record::Entry;
+use super::replay;
+use super::shared::Extra;
+use super::store::{ExtentOptions, ExtentStore};
+use super::superblock::{self, Label, LogPoint, OpenError, Superblock};
+use super::tree::Fault;
+use crate::contract::StoreError;
+use bytes::Bytes;
+use std::sync::Arc;
+use wire::{Decoder, Malformed};
+
+/// Lays an empty store down on a device, whatever it held before.
+pub fn format(device: &mut dyn WriteAt, label: Label, log_bytes: u64) -> Result<(), OpenError> {
+    let geometry = Geometry::new(device.size(), log_bytes)?;
+    let nothing = IoBuf::new(BLOCK as usize);
+    for block in SUPERBLOCKS.into_iter().flatten() {
+        device.write_at(block * BLOCK, nothing.as_ref())?;
+    }
+    device.flush()?;
+    let mut db = Db::new(geometry, 0);
+    while let Some((block, page)) = db.space.next_page(1) {
+        device.write_at(block * BLOCK, page.as_ref())?;
+    }
+    device.flush()?;
+    let superblock = Superblock {
+        label,
+        geometry,
+        generation: 1,
+        root: None,
+        log: LogPoint { sequence: 1, position: 0, previous_crc: 0 },
+        next_number: 1,
+        bitmap_sum: db.space.sum(),
+    };
+    for block in superblock.places() {
+        device.write_at(block * BLOCK, superblock.encode().as_ref())?;
+    }
+    Ok(device.flush()?)
+}
+
+/// Opens a store: everything that was acknowledged is in it.
+pub fn open(device: &mut dyn ReadAt, options: ExtentOptions) -> Result<ExtentStore, OpenError> {
+    let sb = superblock::find(device)?;
+    let mut end = None;
+    loop {
+        let mut db = load(device, &sb, options.cache_bytes)?;
+        let found = replay::read(device, &sb, end)?;
+        match replay_all(device, &mut db, &sb, &found)? {
+            None => {
+                let log = Log::new(sb.geometry, sb.label.salt, sb.log, found.next, sb.generation);
+                return Ok(ExtentStore::new(sb.label, sb.geometry, options, db, log));
+            }
+            // Its data did not all arrive; nobody was told that it had. Once more, without it.
+            Some(torn) => end = Some(torn),
+        }
+    }
+}
+
+/// The state that a superblock leads to, without the log.
+pub(super) fn load(device: &mut dyn ReadAt, sb: &Superblock, cache_bytes: usize) -> Result<Db, OpenError> {
+    let mut db = Db::new(sb.geometry, cache_bytes);
+    load_bitmap(device, sb, &mut db)?;
+    db.root = sb.root;
+    db.next_number = sb.next_number;
+    scan(device, &mut db, keys::COLLECTION, |db, key, value| {
+        let number = <[u8; 8]>::try_from(value).map_err(|_| Malformed::new("collection", "has no number"))?;
+        db.collections.insert(keys::read_collection(key)?, CollectionNumber(u64::from_le_bytes(number)));
+        Ok(())
+    })?;
+    scan(device, &mut db, keys::SHARED, |db, key, value| {
+        let start = keys::number(key).ok_or(Malformed::new("shared blocks", "have no first block"))?;
+        let extra = Extra::decode(&mut Decoder::new(value))?;
+        if !sb.geometry.is_data(BlockRun::new(start, extra.len)) {
+            return Err(Malformed::new("shared blocks", "lie where no data is"));
+        }
+        db.shared.load(start, extra);
+        Ok(())
+    })?;
+    scan(device, &mut db, keys::TRASH, |db, key, _| {
+        let number = keys::number(key).ok_or(Malformed::new("removed collection", "has no number"))?;
+        db.trash.insert(CollectionNumber(number));
+        Ok(())
+    })?;
+    Ok(db)
+}
+
+/// Pages of the bitmap read at once.
+const BITMAP_BATCH: u64 = 128;
+
+fn load_bitmap(device: &mut dyn ReadAt, sb: &Superblock, db: &mut Db) -> Result<(), OpenError> {
+    let pages = sb.geometry.bitmap_pages();
+    let mut index = 0;
+    while index < pages {
+        let count = BITMAP_BATCH.min(pages - index);
+        let mut buf = IoBuf::new((count * 2 * BLOCK) as usize);
+        device.read_at(sb.geometry.bitmap_block(index, 0) * BLOCK, &mut buf)?;
+        for places in buf.as_ref().chunks_exact(2 * BLOCK as usize) {
+            let (first, second) = places.split_at(BLOCK as usize);
+            db.space.load_page(index, [first, second], sb.generation)?;
+            index += 1;
+        }
+    }
+    Ok(db.space.finish_loading(sb.bitmap_sum)?)
+}
+
+/// Goes through all keys of a kind.
+fn scan(
+    device: &mut dyn ReadAt,
+    db: &mut Db,
+    kind: u8,
+    mut each: impl FnMut(&mut Db, &[u8], &[u8]) -> Result<(), Malformed>,
+) -> Result<(), OpenError> {
+    let mut scan = db.scan(&[kind]);
+    while let Some((key, found)) = settle(device, db, |db| scan.next(db, &[kind + 1]))? {
+        match found {
+            Found::Raw(value) => each(db, &key, &value)?,
+            Found::Object(_) => return Err(Malformed::new("tree", "has an object where none belongs").into()),
+        }
+    }
+    Ok(())
+}
+
+/// Tries something until everything that it needs has been read.
+pub(super) fn settle<T>(
+    device: &mut dyn ReadAt,
+    db: &mut Db,
+    mut what: impl FnMut(&mut Db) -> Result<T, Fault>,
+) -> Result<T, OpenError> {
+    loop {
+        let (block, fetched) = match what(db) {
+            Ok(value) => return Ok(value),
+            Err(Fault::Page(ptr)) => {
+                let bytes = read_blocks(device, ptr.block, u64::from(ptr.blocks))?;
+                (ptr.block, Fetched::Page(Arc::new(Page::parse(ptr, bytes)?)))
+            }
+            Err(Fault::Data(block, crc)) => {
+                let data = read_blocks(device, block, 1)?;
+                let good = jobs::check(&data, &[crc]).map(|()| Fetched::Data(data));
+                (block, good.unwrap_or_else(Fetched::Bad))
+            }
+            Err(Fault::Failed(StoreError::Corrupt(error))) => return Err(OpenError::Corrupt(error)),
+            Err(Fault::Failed(_) | Fault::Room | Fault::Turn) => {
+                return Err(Malformed::new("log", "has an entry that cannot be carried out").into());
+            }
+        };
+        db.fetched(block, fetched);
+    }
+}
+
+fn read_blocks(device: &mut dyn ReadAt, block: u64, blocks: u64) -> Result<Bytes, OpenError> {
+    let end = block.checked_add(blocks).filter(|&end| end <= device.size() / BLOCK && blocks > 0);
+    end.ok_or(Malformed::new("extent store", "names blocks beyond its device"))?;
+    let mut buf = IoBuf::new((blocks * BLOCK) as usize);
+    device.read_at(block * BLOCK, &mut buf)?;
+    Ok(Bytes::from_owner(buf))
+}
+
+/// Carries out the log again. Names the record whose data is not there, if there is one.
+fn replay_all(
+    device: &mut dyn ReadAt,
+    db: &mut Db,
+    sb: &Superblock,
+    found: &replay::Found,
+) -> Result<Option<u64>, OpenError> {
+    let geometry: Geometry = sb.geometry;
+    for record in &found.records {
+        let sequence = record.header.point.sequence;
+        let unsure = sequence > found.durable;
+        for bytes in &record.entries {
+            match (replay_entry(device, db, bytes, unsure), unsure) {
+                (Ok(()), _) => {}
+                (Err(OpenError::Corrupt(TORN)), true) => return Ok(Some(sequence)),
+                (Err(error), _) => return Err(error),
+            }
+        }
+    }
+    debug_assert!(db.space.free() <= geometry.data_blocks());
+    Ok(None)
+}
+
+fn replay_entry(device: &mut dyn ReadAt, db: &mut Db, bytes: &Bytes, unsure: bool) -> Result<(), OpenError> {
+    match Entry::decode(bytes)? {
+        Entry::Clear { collection, count } => settle(device, db, |db| execute::clear(db, collection, count)),
+        Entry::Transaction { transaction, given, direct } => {
+            let given_runs = given.len();
+            execute::check(db, &transaction).map_err(|_| Malformed::new("log", "has an impossible transaction"))?;
+            let rules = Rules { direct_min: usize::MAX };
+            let outcome = settle(device, db, |db| {
+                let before = Before { given: given.iter().copied().collect(), direct: direct.clone(), unsure };
+                execute::run(db, &transaction, rules, Some(before))
+            })?;
+            if outcome.given.len() != given_runs {
+                return Err(Malformed::new("log entry", "gives blocks that nothing needs").into());
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Where a transaction's data goes.
+//!
+//! Owns writes, zeros and truncations. Data never overwrites data: every block that changes gets a new place, and its
+//! old content, where only a part of it changes, is read and merged. What is small travels in the log and is written to
+//! its place later; what is large is written there at once.
+
+use super::execute::{Hold, Work};
+use super::layout::{BLOCK, BlockRun};
+use super::object::Mapped;
+use super::record::{DirectWrite, cut};
+use super::tree::Fault;
+use base::checksum::{CRC_SEED, crc32c};
+use bytes::Bytes;
+use wire::Malformed;
+
+const BLOCK_BYTES: usize = BLOCK as usize;
+
+/// What replay says of a large write whose data is not in its place.
+pub(super) const TORN: Malformed = Malformed { what: "large write", why: "has not arrived whole" };
+
+impl Work<'_> {
+    /// Blocks for new data, as few runs as there are.
+    fn give(&mut self, blocks: u64) -> Result<Vec<u64>, Fault> {
+        let mut out = Vec::with_capacity(blocks as usize);
+        while (out.len() as u64) < blocks {
+            let missing = blocks - out.len() as u64;
+            let run = match &mut self.before {
+                None => self.db.space.allocate(missing).ok_or(Fault::Room)?,
+                Some(before) => {
+                    let bad = Malformed::new("log entry", "gives blocks that do not fit");
+                    let run = before.given.pop_front().filter(|run| run.len > 0 && run.len <= missing).ok_or(bad)?;
+                    if !self.db.space.take(run) {
+                        return Err(Malformed::new("log entry", "gives blocks that are taken").into());
+                    }
+                    run
+                }
+            };
+            self.outcome.given.push(run);
+            out.extend(run.start..run.end());
+        }
+        Ok(out)
+    }
+
+    /// The present content of a block of data.
+    fn content(&mut self, mapped: Mapped) -> Result<Bytes, Fault> {
+        match self.contents.get(&mapped.block) {
+            Some((data, _)) => Ok(data.clone()),
+            None => self.db.data(mapped),
+        }
+    }
+
+    fn map(&mut self, slot: usize, index: u64, mapped: Mapped) {
+        if let Some(old) = self.object(slot).map(index, mapped) {
+            self.holds.push(Hold::Drop(BlockRun::new(old.block, 1)));
+        }
+    }
+
+    /// Gives a block of the object new content, by the log.
+    fn put(&mut self, slot: usize, index: u64, block: u64, data: Bytes) {
+        let crc = crc32c(CRC_SEED, &data);
+        self.map(slot, index, Mapped { block, crc });
+        self.contents.insert(block, (data, false));
+    }
+
+    /// The content of a block of the object with a part of it changed.
+    fn merged(&mut self, slot: usize, index: u64, change: impl FnOnce(&mut [u8])) -> Result<Bytes, Fault> {
+        let mut data = match self.object(slot).mapped(index) {
+            Some(mapped) => self.content(mapped)?.to_vec(),
+            None => vec![0; BLOCK_BYTES],
+        };
+        change(&mut data);
+        Ok(data.into())
+    }
+
+    pub(super) fn write(&mut self, op: usize, slot: usize, offset: u64, data: &Bytes) -> Result<(), Fault> {
+        let object = self.object(slot);
+        object.size = object.size.max(offset + data.len() as u64);
+        let known = self.before.as_ref().map(|before| before.direct.iter().find(|d| d.op == op).cloned());
+        let direct = match &known {
+            Some(known) => known.is_some(),
+            None => data.len() >= self.rules.direct_min.max(2 * BLOCK_BYTES),
+        };
+        if !direct {
+            return self.write_small(slot, offset, data);
+        }
+        let (head, tail) = cut(offset, data.len());
+        let tail_at = data.len() - tail;
+        self.write_small(slot, offset, &data[..head])?;
+        let first = (offset + head as u64) / BLOCK;
+        let crcs = match known.flatten() {
+            Some(before) => self.place_again(slot, first, before.crcs)?,
+            None => self.place(slot, first, &data[head..tail_at])?,
+        };
+        self.outcome.direct.push(DirectWrite { op, crcs });
+        self.write_small(slot, offset + tail_at as u64, &data[tail_at..])
+    }
+
+    /// Whole blocks that are written to their places at once; returns their checksums.
+    fn place(&mut self, slot: usize, first: u64, data: &[u8]) -> Result<Vec<u32>, Fault> {
+        let blocks = self.give((data.len() / BLOCK_BYTES) as u64)?;
+        let data = Bytes::from_owner(super::device::IoBuf::copy_of(data));
+        let mut crcs = Vec::with_capacity(blocks.len());
+        let mut start = 0;
+        for (at, &block) in blocks.iter().enumerate() {
+            let content = data.slice(at * BLOCK_BYTES..(at + 1) * BLOCK_BYTES);
+            let crc = crc32c(CRC_SEED, &content);
+            crcs.push(crc);
+            self.map(slot, first + at as u64, Mapped { block, crc });
+            self.contents.insert(block, (content, true));
+            if at + 1 == blocks.len() || blocks[at + 1] != block + 1 {
+                let piece = data.slice(start * BLOCK_BYTES..(at + 1) * BLOCK_BYTES);
+                self.outcome.writes.push((blocks[start], piece));
+                start = at + 1;
+            }
+        }
+        Ok(crcs)
+    }
+
+    /// The same from the log: the data is in its place.
+    fn place_again(&mut self, slot: usize, first: u64, crcs: Vec<u32>) -> Result<Vec<u32>, Fault> {
+        let blocks = self.give(crcs.len() as u64)?;
+        let unsure = self.before.as_ref().is_some_and(|before| before.unsure);
+        for (at, (&block, &crc)) in blocks.iter().zip(&crcs).enumerate() {
+            if unsure {
+                match self.db.data(Mapped { block, crc }) {
+                    Ok(_) => {}
+                    Err(Fault::Failed(_)) => return Err(TORN.into()),
+                    Err(fault) => return Err(fault),
+                }
+            }
+            self.map(slot, first + at as u64, Mapped { block, crc });
+        }
+        Ok(crcs)
+    }
+
+    fn write_small(&mut self, slot: usize, offset: u64, data: &[u8]) -> Result<(), Fault> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let (first, end) = (offset / BLOCK, (offset + data.len() as u64).div_ceil(BLOCK));
+        let blocks = self.give(end - first)?;
+        // One copy of all of it; whole blocks are slices of that.
+        let copy = Bytes::copy_from_slice(data);
+        for (index, block) in (first..end).zip(blocks) {
+            let begin = index * BLOCK;
+            let from = begin.saturating_sub(offset) as usize;
+            let into = offset.saturating_sub(begin) as usize;
+            let len = (BLOCK_BYTES - into).min(data.len() - from);
+            let part = copy.slice(from..from + len);
+            let content = if len == BLOCK_BYTES {
+                part
+            } else {
+                self.merged(slot, index, |old| old[into..into + len].copy_from_slice(&part))?
+            };
+            self.put(slot, index, block, content);
+        }
+        Ok(())
+    }
+
+    /// Makes a part of a block zeros, where it is mapped.
+    fn zero_part(&mut self, slot: usize, index: u64, from: usize, to: usize) -> Result<(), Fault> {
+        if from >= to || self.object(slot).mapped(index).is_none() {
+            return Ok(());
+        }
+        let content = self.merged(slot, index, |old| old[from..to].fill(0))?;
+        let block = self.give(1)?[0];
+        self.put(slot, index, block, content);
+        Ok(())
+    }
+
+    fn unmap(&mut self, slot: usize, first: u64, end: u64) {
+        let mut dropped = Vec::new();
+        self.object(slot).unmap(first, end, &mut dropped);
+        self.holds.extend(dropped.into_iter().map(Hold::Drop));
+    }
+
+    pub(super) fn zero(&mut self, slot: usize, offset: u64, len: u64) -> Result<(), Fault> {
+        let end = offset + len;
+        let object = self.object(slot);
+        object.size = object.size.max(end);
+        let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
+        if first > last {
+            // Inside one block.
+            return self.zero_part(slot, last, (offset % BLOCK) as usize, (end % BLOCK) as usize);
+        }
+        self.unmap(slot, first, last);
+        if !offset.is_multiple_of(BLOCK) {
+            self.zero_part(slot, first - 1, (offset % BLOCK) as usize, BLOCK_BYTES)?;
+        }
+        self.zero_part(slot, last, 0, (end % BLOCK) as usize)
+    }
+
+    pub(super) fn truncate(&mut self, slot: usize, size: u64) -> Result<(), Fault> {
+        let object = self.object(slot);
+        let shrinks = size < object.size;
+        object.size = size;
+        if shrinks {
+            self.unmap(slot, size.div_ceil(BLOCK), u64::MAX);
+            if !size.is_multiple_of(BLOCK) {
+                self.zero_part(slot, size / BLOCK, (size % BLOCK) as usize, BLOCK_BYTES)?;
+            }
+        }
+        Ok(())
+    }
+}

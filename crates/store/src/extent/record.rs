@@ -1,0 +1,214 @@
+//! The log's records: their header, and the entries inside.
+//!
+//! Owns both forms (`FORMAT.md`, "Log"). An entry says what was asked, together with what was decided when it was
+//! carried out: the blocks it was given, and the checksums of data that was written to its place directly. Carrying it
+//! out again from the same state gives the same result.
+
+use super::device::IoBuf;
+use super::keys::CollectionNumber;
+use super::layout::{BLOCK, BlockRun};
+use super::superblock::LogPoint;
+use crate::transaction::{Op, Transaction, decode_op, encode_op};
+use base::checksum::crc32c;
+use bytes::Bytes;
+use wire::{Decoder, Encoder, Malformed};
+
+const MAGIC: u32 = 0x474C_584C;
+
+/// The header's length.
+pub(super) const HEADER: usize = 64;
+
+/// What a record says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    pub(super) point: LogPoint,
+    /// Every record up to this one was durable when this one was written.
+    pub(super) durable: u64,
+    /// The checkpoint that was the last one then.
+    pub(super) generation: u64,
+    /// The record's length in bytes, without what fills its last block.
+    pub(super) len: usize,
+    /// How many entries it has.
+    pub(super) entries: u32,
+    /// The checksum of everything after it.
+    pub(super) crc: u32,
+}
+
+impl Header {
+    /// Fills in the header of a record whose entries are in place; returns its checksum.
+    pub(super) fn seal(&self, salt: u64, record: &mut IoBuf) -> u32 {
+        let out = &mut record.as_mut()[..self.len];
+        out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        out[8..16].copy_from_slice(&salt.to_le_bytes());
+        out[16..24].copy_from_slice(&self.point.sequence.to_le_bytes());
+        out[24..32].copy_from_slice(&self.point.position.to_le_bytes());
+        out[32..40].copy_from_slice(&self.durable.to_le_bytes());
+        out[40..48].copy_from_slice(&self.generation.to_le_bytes());
+        out[48..52].copy_from_slice(&(self.len as u32).to_le_bytes());
+        out[52..56].copy_from_slice(&self.point.previous_crc.to_le_bytes());
+        out[56..60].copy_from_slice(&self.entries.to_le_bytes());
+        out[60..64].fill(0);
+        let crc = crc32c(salt as u32, &out[8..]);
+        out[4..8].copy_from_slice(&crc.to_le_bytes());
+        crc
+    }
+
+    /// Reads a header by itself; whether the record is whole shows only with all of it.
+    pub(super) fn parse(salt: u64, bytes: &[u8]) -> Option<Header> {
+        let mut d = Decoder::new(bytes);
+        let (magic, crc) = (d.u32().ok()?, d.u32().ok()?);
+        if magic != MAGIC || d.u64().ok()? != salt {
+            return None;
+        }
+        let (sequence, position) = (d.u64().ok()?, d.u64().ok()?);
+        let (durable, generation) = (d.u64().ok()?, d.u64().ok()?);
+        let (len, previous_crc, entries) = (d.u32().ok()? as usize, d.u32().ok()?, d.u32().ok()?);
+        let point = LogPoint { sequence, position, previous_crc };
+        (len >= HEADER).then_some(Header { point, durable, generation, len, entries, crc })
+    }
+
+    /// Whether these bytes, of which the first `len` are the record, are what the header says.
+    pub(super) fn matches(&self, salt: u64, bytes: &[u8]) -> bool {
+        bytes.get(8..self.len).is_some_and(|rest| crc32c(salt as u32, rest) == self.crc)
+    }
+
+    /// The point after this record.
+    pub(super) fn next(&self) -> LogPoint {
+        let len = (self.len as u64).next_multiple_of(BLOCK);
+        let LogPoint { sequence, position, .. } = self.point;
+        LogPoint { sequence: sequence + 1, position: position + len, previous_crc: self.crc }
+    }
+}
+
+/// What was done with a large write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct DirectWrite {
+    /// The place among the transaction's ops.
+    pub(super) op: usize,
+    /// The checksums of the whole blocks in its middle, which lie in the blocks given first to this op.
+    pub(super) crcs: Vec<u32>,
+}
+
+/// One entry.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Entry {
+    /// A transaction.
+    Transaction {
+        /// The changes; of large writes only the ends are there.
+        transaction: Transaction,
+        /// The blocks that it was given, in order.
+        given: Vec<BlockRun>,
+        /// Its large writes.
+        direct: Vec<DirectWrite>,
+    },
+    /// The objects of a removed collection, `count` of them from the first, are cleared away.
+    Clear {
+        /// The collection.
+        collection: CollectionNumber,
+        /// How many.
+        count: u32,
+    },
+}
+
+/// How the data of a large write is cut: a head up to the first whole block, whole blocks, a tail.
+pub(super) fn cut(offset: u64, len: usize) -> (usize, usize) {
+    let head = (offset.next_multiple_of(BLOCK) - offset) as usize;
+    let tail = ((offset + len as u64) % BLOCK) as usize;
+    (head, tail)
+}
+
+/// Appends a transaction's entry.
+pub(super) fn encode_transaction(t: &Transaction, given: &[BlockRun], direct: &[DirectWrite], e: &mut Encoder) {
+    e.u8(1);
+    e.len(given.len());
+    for run in given {
+        e.u64(run.start);
+        e.u32(run.len as u32);
+    }
+    e.put(&t.collection);
+    e.u8(u8::from(t.create) | u8::from(t.remove) << 1);
+    e.put(&t.objects);
+    e.len(t.ops.len());
+    let mut direct = direct.iter().peekable();
+    for (at, (object, op)) in t.ops.iter().enumerate() {
+        e.u16(*object);
+        match (op, direct.next_if(|d| d.op == at)) {
+            (Op::Write(offset, data), Some(direct)) => {
+                let (head, tail) = cut(*offset, data.len());
+                e.u8(DIRECT);
+                e.u64(*offset);
+                e.blob(&data[..head]);
+                e.blob(&data[data.len() - tail..]);
+                e.put(&direct.crcs);
+            }
+            (Op::Write(offset, data), None) => {
+                e.u8(1);
+                e.u64(*offset);
+                e.blob(data);
+            }
+            _ => encode_op(op, e, &mut Default::default()),
+        }
+    }
+}
+
+/// The tag of a large write; the others are `transaction`'s.
+const DIRECT: u8 = 64;
+
+/// Appends the entry of a clearing.
+pub(super) fn encode_clear(collection: CollectionNumber, count: u32, e: &mut Encoder) {
+    e.u8(2);
+    e.u64(collection.0);
+    e.u32(count);
+}
+
+impl Entry {
+    /// Reads an entry. The data of a large write's middle comes back as zeros.
+    pub(super) fn decode(bytes: &Bytes) -> Result<Entry, Malformed> {
+        let mut d = Decoder::shared(bytes);
+        let entry = match d.u8()? {
+            1 => decode_transaction(&mut d)?,
+            2 => Entry::Clear { collection: CollectionNumber(d.u64()?), count: d.u32()? },
+            _ => return Err(Malformed::new("log entry", "is of an unknown kind")),
+        };
+        d.finish("log entry")?;
+        Ok(entry)
+    }
+}
+
+fn decode_transaction(d: &mut Decoder<'_>) -> Result<Entry, Malformed> {
+    let mut given = Vec::new();
+    for _ in 0..d.len(12)? {
+        given.push(BlockRun::new(d.u64()?, u64::from(d.u32()?)));
+    }
+    let collection = d.get()?;
+    let flags = d.u8()?;
+    let objects = d.get()?;
+    let (create, remove) = (flags & 1 != 0, flags & 2 != 0);
+    let mut transaction = Transaction { collection, create, remove, objects, ops: Vec::new() };
+    let mut direct = Vec::new();
+    for op in 0..d.len(3)? {
+        let at = d.u16()?;
+        let change = if d.peek().first() == Some(&DIRECT) {
+            d.skip(1)?;
+            let (offset, head, tail) = (d.u64()?, d.slice()?, d.slice()?);
+            let crcs: Vec<u32> = d.get()?;
+            let mut data = vec![0; head.len() + crcs.len() * BLOCK as usize + tail.len()];
+            data[..head.len()].copy_from_slice(head);
+            let tail_at = data.len() - tail.len();
+            data[tail_at..].copy_from_slice(tail);
+            if offset.checked_add(data.len() as u64).is_none() || cut(offset, data.len()) != (head.len(), tail.len()) {
+                return Err(Malformed::new("log entry", "has a large write that does not fit its blocks"));
+            }
+            direct.push(DirectWrite { op, crcs });
+            Op::Write(offset, data.into())
+        } else {
+            decode_op(d, &Bytes::new())?
+        };
+        let target = if let Op::CloneTo(to) | Op::RenameTo(to) = change { at.max(to) } else { at };
+        if usize::from(target) >= transaction.objects.len() {
+            return Err(Malformed::new("log entry", "names an object that it does not list"));
+        }
+        transaction.ops.push((at, change));
+    }
+    Ok(Entry::Transaction { transaction, given, direct })
+}

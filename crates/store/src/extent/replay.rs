@@ -1,0 +1,125 @@
+//! Reading the log: which records there are after a crash, and whether one is missing that had been acknowledged.
+//!
+//! Owns the end of the log. A record counts if it is whole and continues the one before it. Where the next one is not,
+//! the log ends; but if a later record is found that says that the missing one was durable, the log is damaged, and
+//! that is an error.
+
+use super::device::{IoBuf, ReadAt};
+use super::layout::{BLOCK, Geometry};
+use super::record::{HEADER, Header};
+use super::superblock::{LogPoint, OpenError, Superblock};
+use bytes::Bytes;
+use wire::Malformed;
+
+/// How far behind the log's end later records are looked for, in bytes: more than what one damaged record can hide.
+const SEARCH_BYTES: u64 = 8 << 20;
+
+/// A record.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) header: Header,
+    pub(super) entries: Vec<Bytes>,
+}
+
+/// The log as it is found.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) records: Vec<Record>,
+    /// Where the next record goes.
+    pub(super) next: LogPoint,
+    /// The last record known to have been durable.
+    pub(super) durable: u64,
+}
+
+/// Reads the log from a superblock's point on, up to, without, the record `end` if one is named.
+pub(super) fn read(device: &mut dyn ReadAt, sb: &Superblock, end: Option<u64>) -> Result<Found, OpenError> {
+    let (salt, geometry) = (sb.label.salt, sb.geometry);
+    let mut found = Found { records: Vec::new(), next: sb.log, durable: sb.log.sequence.saturating_sub(1) };
+    while end != Some(found.next.sequence) {
+        let Some((header, bytes)) = next_record(device, &geometry, salt, found.next)? else { break };
+        if header.generation > sb.generation {
+            return Err(Malformed::new("extent store", "has a log that is newer than its superblock").into());
+        }
+        found.next = header.next();
+        found.durable = found.durable.max(header.durable);
+        found.records.push(Record { header, entries: cut(&header, &bytes)? });
+        if found.next.position - sb.log.position > geometry.log_bytes() {
+            return Err(Malformed::new("log", "is longer than its ring").into());
+        }
+    }
+    if found.durable >= found.next.sequence || later_record(device, &geometry, salt, found.next)? {
+        return Err(Malformed::new("log", "lacks a record that had been acknowledged").into());
+    }
+    Ok(found)
+}
+
+fn read_bytes(device: &mut dyn ReadAt, offset: u64, len: usize) -> Result<Bytes, OpenError> {
+    let mut buf = IoBuf::new(len);
+    device.read_at(offset, &mut buf)?;
+    Ok(Bytes::from_owner(buf))
+}
+
+/// The record at a point, or at the ring's next beginning where it did not fit before its end.
+fn next_record(
+    device: &mut dyn ReadAt,
+    geometry: &Geometry,
+    salt: u64,
+    point: LogPoint,
+) -> Result<Option<(Header, Bytes)>, OpenError> {
+    let size = geometry.log_bytes();
+    let around = LogPoint { position: point.position.next_multiple_of(size), ..point };
+    for point in [point, around] {
+        let offset = geometry.log_start() * BLOCK + point.position % size;
+        let first = read_bytes(device, offset, BLOCK as usize)?;
+        let Some(header) = Header::parse(salt, &first) else { continue };
+        if header.point != point || header.len as u64 > size - point.position % size {
+            continue;
+        }
+        let bytes = read_bytes(device, offset, header.len)?;
+        if header.matches(salt, &bytes) {
+            return Ok(Some((header, bytes)));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether behind the log's end a whole record claims that the one at `point` was durable.
+fn later_record(device: &mut dyn ReadAt, geometry: &Geometry, salt: u64, point: LogPoint) -> Result<bool, OpenError> {
+    let size = geometry.log_bytes();
+    let mut ahead = 0;
+    while ahead < SEARCH_BYTES.min(size) {
+        let at = (point.position + ahead) % size;
+        let len = (1 << 20).min(size - at);
+        let bytes = read_bytes(device, geometry.log_start() * BLOCK + at, len as usize)?;
+        for (index, block) in bytes.chunks_exact(BLOCK as usize).enumerate() {
+            let Some(header) = Header::parse(salt, block) else { continue };
+            let at = at + index as u64 * BLOCK;
+            if header.point.sequence <= point.sequence
+                || header.durable < point.sequence
+                || header.point.position % size != at
+                || header.len as u64 > size - at
+            {
+                continue;
+            }
+            let whole = read_bytes(device, geometry.log_start() * BLOCK + at, header.len)?;
+            if header.matches(salt, &whole) {
+                return Ok(true);
+            }
+        }
+        ahead += len;
+    }
+    Ok(false)
+}
+
+/// The entries of a whole record.
+fn cut(header: &Header, bytes: &Bytes) -> Result<Vec<Bytes>, Malformed> {
+    let bad = Malformed::new("log record", "has an entry beyond its end");
+    let (mut entries, mut at) = (Vec::new(), HEADER);
+    while at < header.len {
+        let body = at.checked_add(4).filter(|&body| body <= header.len).ok_or(bad.clone())?;
+        let len = u32::from_le_bytes(bytes[at..body].try_into().expect("four bytes")) as usize;
+        at = body.checked_add(len).filter(|&end| end <= header.len).ok_or(bad.clone())?;
+        entries.push(bytes.slice(body..at));
+    }
+    if entries.len() == header.entries as usize { Ok(entries) } else { Err(bad) }
+}

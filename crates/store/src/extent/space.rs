@@ -1,0 +1,365 @@
+//! Which blocks are free: the allocator's view, and the bitmap that a checkpoint makes durable.
+//!
+//! Owns both. They differ by what has happened since the last checkpoint: blocks handed out since are taken for the
+//! allocator and still free in the bitmap; blocks given up since are free in neither, because the durable tree still
+//! names them.
+//!
+//! Invariant: a block that the durable tree names, or that a request in flight reads, is never handed out.
+
+use super::device::IoBuf;
+use super::layout::{BITMAP_PAGE_BLOCKS, BLOCK, BlockRun, Geometry, push_run};
+use base::checksum::{CRC_SEED, crc32c};
+use std::collections::BTreeSet;
+use wire::Malformed;
+
+/// A set of blocks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct BlockSet {
+    words: Vec<u64>,
+}
+
+impl BlockSet {
+    pub(super) fn new(blocks: u64) -> BlockSet {
+        BlockSet { words: vec![0; blocks.div_ceil(64) as usize] }
+    }
+
+    /// Adds a run; false where some block was in already.
+    pub(super) fn insert(&mut self, run: BlockRun) -> bool {
+        let mut new = true;
+        for_words(run, |at, mask| {
+            new &= self.words[at] & mask == 0;
+            self.words[at] |= mask;
+        });
+        new
+    }
+
+    /// Takes a run out; false where some block was not in.
+    pub(super) fn remove(&mut self, run: BlockRun) -> bool {
+        let mut all = true;
+        for_words(run, |at, mask| {
+            all &= self.words[at] & mask == mask;
+            self.words[at] &= !mask;
+        });
+        all
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// The first block from `from` up to, without, `end` that is (or is not) in.
+    fn find(&self, from: u64, end: u64, is_in: bool) -> Option<u64> {
+        let mut at = from;
+        while at < end {
+            let word = self.words[(at / 64) as usize];
+            let word = if is_in { word } else { !word } >> (at % 64);
+            if word != 0 {
+                return Some(at + u64::from(word.trailing_zeros())).filter(|&found| found < end);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// The runs of blocks that are in this set and not in the other.
+    pub(super) fn without(&self, other: &BlockSet) -> Vec<BlockRun> {
+        let words = self.words.iter().zip(&other.words).map(|(a, b)| a & !b);
+        let only = BlockSet { words: words.collect() };
+        let (mut runs, mut at, end) = (Vec::new(), 0, only.words.len() as u64 * 64);
+        while let Some(start) = only.find(at, end, true) {
+            at = only.find(start, end, false).unwrap_or(end);
+            push_run(&mut runs, BlockRun::new(start, at - start));
+        }
+        runs
+    }
+}
+
+fn for_words(run: BlockRun, mut each: impl FnMut(usize, u64)) {
+    let mut at = run.start;
+    while at < run.end() {
+        let len = (64 - at % 64).min(run.end() - at);
+        let mask = if len == 64 { u64::MAX } else { ((1 << len) - 1) << (at % 64) };
+        each((at / 64) as usize, mask);
+        at += len;
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Space {
+    geometry: Geometry,
+    /// Not to be handed out.
+    used: BlockSet,
+    free: u64,
+    /// Where the search for free blocks goes on: behind the last find, so that what is written together lies together.
+    cursor: u64,
+    /// The same for pages.
+    page_cursor: u64,
+    /// What the next checkpoint makes durable.
+    image: BlockSet,
+    image_used: u64,
+    changed: BTreeSet<u64>,
+    /// For each page of the bitmap: its generation, its place and its checksum.
+    pages: Vec<PageState>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct PageState {
+    slot: u64,
+    generation: u64,
+    crc: u32,
+}
+
+const MAGIC: u32 = 0x4D42_584C;
+
+impl Space {
+    /// A device of which only the fixed areas are taken. Every page of its bitmap is to be written.
+    pub(super) fn new(geometry: Geometry) -> Space {
+        let mut used = BlockSet::new(geometry.blocks);
+        used.insert(BlockRun::new(0, geometry.data_start()));
+        let pages = vec![PageState::default(); geometry.bitmap_pages() as usize];
+        let changed = (0..geometry.bitmap_pages()).collect();
+        let (cursor, page_cursor) = (geometry.data_start(), geometry.pages_start());
+        let free = geometry.data_blocks();
+        Space { geometry, image: used.clone(), image_used: 0, used, free, cursor, page_cursor, changed, pages }
+    }
+
+    /// Blocks that can be handed out, to data or pages.
+    pub(super) fn free(&self) -> u64 {
+        self.free
+    }
+
+    /// The bitmap as the last checkpoint left it.
+    pub(super) fn image(&self) -> &BlockSet {
+        &self.image
+    }
+
+    /// Hands out up to `len` consecutive blocks for data: the next free run, which may be shorter. None when all is
+    /// taken but what is kept for pages.
+    pub(super) fn allocate(&mut self, len: u64) -> Option<BlockRun> {
+        let (first, end) = (self.geometry.data_start(), self.geometry.pages_start());
+        let found = self.used.find(self.cursor, end, false).or_else(|| self.used.find(first, end, false))?;
+        let limit = end.min(found.saturating_add(len));
+        let stop = self.used.find(found, limit, true).unwrap_or(limit);
+        let run = BlockRun::new(found, stop - found);
+        self.hand_out(run);
+        self.cursor = if run.end() >= end { first } else { run.end() };
+        Some(run)
+    }
+
+    /// Hands out exactly `len` consecutive blocks for pages: from the end of the device, where no data lies, and, once
+    /// that is full, from anywhere.
+    pub(super) fn allocate_whole(&mut self, len: u64) -> Option<BlockRun> {
+        let (data, pages, end) = (self.geometry.data_start(), self.geometry.pages_start(), self.geometry.blocks);
+        let areas = [(self.page_cursor, end), (pages, end), (data, pages)];
+        let run = areas.into_iter().find_map(|(from, to)| self.find_whole(from, to, len))?;
+        self.hand_out(run);
+        if run.start >= pages {
+            self.page_cursor = run.end();
+        }
+        Some(run)
+    }
+
+    fn find_whole(&self, from: u64, to: u64, len: u64) -> Option<BlockRun> {
+        let mut at = from;
+        loop {
+            let start = self.used.find(at, to, false)?;
+            let limit = start.checked_add(len).filter(|&limit| limit <= to)?;
+            match self.used.find(start, limit, true) {
+                None => return Some(BlockRun::new(start, len)),
+                Some(taken) => at = taken,
+            }
+        }
+    }
+
+    fn hand_out(&mut self, run: BlockRun) {
+        self.used.insert(run);
+        self.free -= run.len;
+    }
+
+    /// Takes blocks that a record of the log names; false where they are taken or no data's.
+    pub(super) fn take(&mut self, run: BlockRun) -> bool {
+        if !self.geometry.is_data(run) || !self.used.insert(run) {
+            return false;
+        }
+        self.free -= run.len;
+        self.cursor = if run.end() >= self.geometry.pages_start() { self.geometry.data_start() } else { run.end() };
+        true
+    }
+
+    /// Makes blocks free again: nothing durable names them, nobody reads them.
+    pub(super) fn release(&mut self, run: BlockRun) {
+        assert!(self.used.remove(run), "only what was handed out comes back");
+        self.free += run.len;
+    }
+
+    /// The durable tree is going to name these blocks; false where it does already, or where they are no data's.
+    #[must_use]
+    pub(super) fn image_insert(&mut self, run: BlockRun) -> bool {
+        if !self.geometry.is_data(run) || !self.image.insert(run) {
+            return false;
+        }
+        self.image_used += run.len;
+        self.note_changed(run);
+        true
+    }
+
+    /// The durable tree is not going to name these blocks any more; false where it never did.
+    #[must_use]
+    pub(super) fn image_remove(&mut self, run: BlockRun) -> bool {
+        if !self.geometry.is_data(run) || !self.image.remove(run) {
+            return false;
+        }
+        self.image_used -= run.len;
+        self.note_changed(run);
+        true
+    }
+
+    fn note_changed(&mut self, run: BlockRun) {
+        let (first, last) = (run.start / BITMAP_PAGE_BLOCKS, (run.end() - 1) / BITMAP_PAGE_BLOCKS);
+        self.changed.extend(first..=last);
+    }
+
+    /// The next page of the bitmap that has changed, in the form and for the place where the checkpoint of
+    /// `generation` writes it.
+    pub(super) fn next_page(&mut self, generation: u64) -> Option<(u64, IoBuf)> {
+        let index = self.changed.pop_first()?;
+        let mut buf = IoBuf::new(BLOCK as usize);
+        let out = buf.as_mut();
+        out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        out[8..16].copy_from_slice(&generation.to_le_bytes());
+        out[16..24].copy_from_slice(&index.to_le_bytes());
+        let first = (index * BITMAP_PAGE_BLOCKS / 64) as usize;
+        let words = self.image.words[first..].iter().take((BITMAP_PAGE_BLOCKS / 64) as usize);
+        for (at, word) in words.enumerate() {
+            out[32 + at * 8..40 + at * 8].copy_from_slice(&word.to_le_bytes());
+        }
+        let crc = crc32c(CRC_SEED, &out[8..]);
+        out[4..8].copy_from_slice(&crc.to_le_bytes());
+        let page = &mut self.pages[index as usize];
+        *page = PageState { slot: 1 - page.slot, generation, crc };
+        Some((self.geometry.bitmap_block(index, page.slot), buf))
+    }
+
+    /// A number that stands for all pages of the bitmap: the superblock holds it, so that none can be another's.
+    pub(super) fn sum(&self) -> u64 {
+        let of = |(index, page): (usize, &PageState)| {
+            let text = [index as u64, page.generation, u64::from(page.crc)].map(u64::to_le_bytes).concat();
+            u64::from(crc32c(CRC_SEED, &text)) << 32 | u64::from(crc32c(1, &text))
+        };
+        self.pages.iter().enumerate().map(of).fold(0, u64::wrapping_add)
+    }
+
+    /// Reads one page of the bitmap from its two places, as of the checkpoint of `generation`.
+    pub(super) fn load_page(&mut self, index: u64, places: [&[u8]; 2], generation: u64) -> Result<(), Malformed> {
+        let states = [0, 1].map(|slot| parse_page(index, slot, places[slot as usize]));
+        let valid = states.into_iter().flatten().filter(|page| page.generation <= generation);
+        let page = valid.max_by_key(|page| page.generation);
+        let page = page.ok_or(Malformed::new("bitmap of space", "has a page without a valid copy"))?;
+        self.pages[index as usize] = page;
+        let first = (index * BITMAP_PAGE_BLOCKS / 64) as usize;
+        let words = self.image.words[first..].iter_mut().take((BITMAP_PAGE_BLOCKS / 64) as usize);
+        for (at, word) in words.enumerate() {
+            let bytes = &places[page.slot as usize][32 + at * 8..40 + at * 8];
+            *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        }
+        Ok(())
+    }
+
+    /// All pages are loaded: checks them against their sum and makes the allocator's view.
+    pub(super) fn finish_loading(&mut self, sum: u64) -> Result<(), Malformed> {
+        let bad = |why| Malformed::new("bitmap of space", why);
+        if self.sum() != sum {
+            return Err(bad("does not match the superblock"));
+        }
+        let fixed = BlockRun::new(0, self.geometry.data_start());
+        let beyond = BlockRun::new(self.geometry.blocks, self.image.words.len() as u64 * 64 - self.geometry.blocks);
+        let mut without = self.image.clone();
+        if !without.remove(fixed) || !without.insert(beyond) {
+            return Err(bad("has the fixed areas free or what is beyond the end taken"));
+        }
+        self.image_used = self.image.count() - fixed.len;
+        self.used = self.image.clone();
+        self.free = self.geometry.data_blocks() - self.image_used;
+        self.changed.clear();
+        Ok(())
+    }
+}
+
+fn parse_page(index: u64, slot: u64, bytes: &[u8]) -> Option<PageState> {
+    let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let crc = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
+    let valid = bytes[..4] == MAGIC.to_le_bytes() && crc == crc32c(CRC_SEED, &bytes[8..]) && u64_at(16) == index;
+    valid.then(|| PageState { slot, generation: u64_at(8), crc })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Rng;
+
+    fn geometry() -> Geometry {
+        Geometry::new(600 << 20, 1 << 20).expect("there is room")
+    }
+
+    #[test]
+    fn what_is_handed_out_is_free_and_neighbours_follow() {
+        let mut space = Space::new(geometry());
+        let first = space.allocate(10).expect("empty");
+        assert_eq!(first, BlockRun::new(geometry().data_start(), 10));
+        assert_eq!(space.allocate(5).expect("room").start, first.end());
+        space.release(BlockRun::new(first.start + 2, 3));
+        let pages = geometry().blocks - geometry().pages_start();
+        let all = space.free() - pages;
+        let mut given = 0;
+        let mut last = BlockRun::default();
+        while let Some(run) = space.allocate(1 << 20) {
+            given += run.len;
+            last = run;
+        }
+        assert_eq!((given, space.free()), (all, pages));
+        assert_eq!(last, BlockRun::new(first.start + 2, 3), "the search wraps around");
+        assert!(!space.take(last) && !space.take(BlockRun::new(0, 1)));
+        space.release(BlockRun::new(first.start + 2, 2));
+        let first_page = space.allocate_whole(3).expect("what data leaves alone");
+        assert_eq!(first_page.start, geometry().pages_start());
+        while space.allocate_whole(3).is_some() {}
+        assert_eq!(space.allocate_whole(2), Some(BlockRun::new(first.start + 2, 2)), "then anywhere");
+    }
+
+    #[test]
+    fn the_bitmap_is_read_as_it_was_written() {
+        let mut rng = Rng::new(5);
+        let mut space = Space::new(geometry());
+        let pages = geometry().bitmap_pages();
+        let mut device = vec![[vec![0; 4096], vec![0; 4096]]; pages as usize];
+        for generation in 1..6 {
+            for _ in 0..100 {
+                let run = BlockRun::new(
+                    geometry().data_start() + rng.below(geometry().data_blocks() - 70),
+                    1 + rng.below(64),
+                );
+                if space.image.clone().insert(run) {
+                    assert!(space.image_insert(run));
+                } else if space.image.clone().remove(run) {
+                    assert!(space.image_remove(run));
+                }
+            }
+            while let Some((block, buf)) = space.next_page(generation) {
+                let at = block - 16;
+                device[(at / 2) as usize][(at % 2) as usize] = buf.as_ref().to_vec();
+            }
+            let mut again = Space::new(geometry());
+            let places = |index: u64| [0, 1].map(|slot: usize| &device[index as usize][slot][..]);
+            (0..pages).for_each(|i| again.load_page(i, places(i), generation).expect("just written"));
+            again.finish_loading(space.sum()).expect("just written");
+            assert_eq!(again.image, space.image);
+            assert_eq!(again.free(), geometry().data_blocks() - space.image_used);
+            assert!(again.finish_loading(space.sum() ^ 1).is_err());
+        }
+        let mut bad = device[1].clone();
+        bad.iter_mut().for_each(|copy| copy[100] ^= 1);
+        let mut again = Space::new(geometry());
+        assert!(again.load_page(1, [&bad[0], &bad[1]], 9).is_err());
+    }
+}

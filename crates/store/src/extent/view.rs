@@ -1,0 +1,210 @@
+//! Answering questions: what comes from metadata at once, and a plan for the data.
+//!
+//! Owns the meaning of a read request. Everything but an object's data is in the answer when this returns; data that
+//! is not in memory is planned as reads of the device, as few as its places allow.
+
+use super::db::{Db, Found};
+use super::keys;
+use super::layout::BLOCK;
+use super::object::Object;
+use super::tree::Fault;
+use crate::contract::StoreError;
+use crate::limits::LIST_OBJECTS_MAX;
+use crate::read::{
+    AttrsWant, Extent, ListEntry, ListWant, ObjectView, ObjectWant, OmapPart, OmapWant, ReadRequest, ReadResult,
+    ReadWhat,
+};
+use bytes::Bytes;
+
+/// The most blocks of one read of the device.
+const READ_BLOCKS_MAX: usize = 1024;
+
+/// A part of a range of data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Piece {
+    /// In memory.
+    Ready(Bytes),
+    /// On the device, in consecutive blocks.
+    Stored {
+        /// The first.
+        block: u64,
+        /// Each one's checksum.
+        crcs: Vec<u32>,
+        /// Where in them the part begins.
+        skip: usize,
+        /// How long it is, in bytes.
+        len: usize,
+    },
+}
+
+/// An answer, and what its data consists of: a list for each range asked for.
+pub(super) struct Answer {
+    pub(super) result: ReadResult,
+    pub(super) data: Vec<Vec<Piece>>,
+}
+
+/// Answers a question as far as metadata goes.
+pub(super) fn answer(db: &mut Db, request: &ReadRequest) -> Result<Answer, Fault> {
+    let plain = |result| Ok(Answer { result, data: Vec::new() });
+    if request.what == ReadWhat::Collections {
+        return plain(ReadResult::Collections(db.collections.keys().copied().collect()));
+    }
+    let number = *db.collections.get(&request.collection).ok_or(StoreError::NoCollection)?;
+    match &request.what {
+        ReadWhat::List(want) => plain(list(db, number, want)?),
+        ReadWhat::Object(id, want) => {
+            let Some(object) = db.object(&keys::object(number, id))? else {
+                return plain(ReadResult::Object(Box::new(missing(want))));
+            };
+            let view = view(db, &object, want)?;
+            let data = want.data.iter().map(|extent| plan(db, &object, *extent)).collect();
+            Ok(Answer { result: ReadResult::Object(Box::new(view)), data })
+        }
+        ReadWhat::Collections => unreachable!("answered above"),
+    }
+}
+
+fn missing(want: &ObjectWant) -> ObjectView {
+    ObjectView {
+        data: vec![Bytes::new(); want.data.len()],
+        allocated: vec![Vec::new(); want.allocated.len()],
+        omap: vec![OmapPart::default(); want.omap.len()],
+        ..ObjectView::default()
+    }
+}
+
+fn view(db: &mut Db, object: &Object, want: &ObjectWant) -> Result<ObjectView, Fault> {
+    let attrs = match &want.attrs {
+        AttrsWant::None => Vec::new(),
+        AttrsWant::All => object.attrs.clone(),
+        AttrsWant::Named(names) => {
+            let found = names.iter().filter_map(|n| Some((n.clone(), object.attr(n)?.clone())));
+            let mut found: Vec<_> = found.collect();
+            found.sort();
+            found.dedup();
+            found
+        }
+    };
+    Ok(ObjectView {
+        exists: true,
+        size: object.size,
+        attrs,
+        data: vec![Bytes::new(); want.data.len()],
+        allocated: want.allocated.iter().map(|extent| allocated(object, *extent)).collect(),
+        omap_header: if want.omap_header { object.omap_header.clone() } else { Bytes::new() },
+        omap: want.omap.iter().map(|want| omap_part(db, object, want)).collect::<Result<_, _>>()?,
+    })
+}
+
+/// A range cut off at the object's end.
+fn clipped(object: &Object, extent: Extent) -> Option<(u64, u64)> {
+    let end = extent.offset.saturating_add(extent.len).min(object.size);
+    (extent.offset < end).then_some((extent.offset, end))
+}
+
+fn allocated(object: &Object, extent: Extent) -> Vec<Extent> {
+    let Some((from, to)) = clipped(object, extent) else { return Vec::new() };
+    let runs = object.mapped_in(from / BLOCK, to.div_ceil(BLOCK));
+    let cut = |offset: u64, end: u64| Extent { offset: offset.max(from), len: end.min(to) - offset.max(from) };
+    runs.into_iter().map(|run| cut(run.start * BLOCK, run.end() * BLOCK)).collect()
+}
+
+/// What a range of an object's data consists of.
+fn plan(db: &mut Db, object: &Object, extent: Extent) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let Some((mut at, end)) = clipped(object, extent) else { return pieces };
+    let mut hole = 0;
+    let flush_hole = |hole: &mut usize, pieces: &mut Vec<Piece>| {
+        if *hole > 0 {
+            pieces.push(Piece::Ready(vec![0; core::mem::take(hole)].into()));
+        }
+    };
+    while at < end {
+        let (index, from) = (at / BLOCK, (at % BLOCK) as usize);
+        let len = (BLOCK as usize - from).min((end - at) as usize);
+        at += len as u64;
+        let Some(mapped) = object.mapped(index) else {
+            hole += len;
+            continue;
+        };
+        flush_hole(&mut hole, &mut pieces);
+        if let Some(data) = db.data_in_memory(mapped.block) {
+            pieces.push(Piece::Ready(data.slice(from..from + len)));
+            continue;
+        }
+        match pieces.last_mut() {
+            Some(Piece::Stored { block, crcs, len: total, .. })
+                if *block + crcs.len() as u64 == mapped.block && crcs.len() < READ_BLOCKS_MAX =>
+            {
+                crcs.push(mapped.crc);
+                *total += len;
+            }
+            _ => pieces.push(Piece::Stored { block: mapped.block, crcs: vec![mapped.crc], skip: from, len }),
+        }
+    }
+    flush_hole(&mut hole, &mut pieces);
+    pieces
+}
+
+fn omap_part(db: &mut Db, object: &Object, want: &OmapWant) -> Result<OmapPart, Fault> {
+    let mut part = OmapPart::default();
+    if !object.has_omap {
+        return Ok(part);
+    }
+    let number = object.number;
+    match want {
+        OmapWant::Keys(wanted) => {
+            for key in wanted {
+                if let Some(value) = db.raw(&keys::omap_entry(number, key))? {
+                    part.entries.push((key.clone(), value));
+                }
+            }
+            part.entries.sort();
+            part.entries.dedup();
+        }
+        OmapWant::Range { after, prefix, entries, bytes, values } => {
+            let from = if after.is_empty() || after < prefix {
+                keys::omap_entry(number, prefix)
+            } else {
+                // The first key after it.
+                keys::omap_entry(number, &[after, &[0][..]].concat())
+            };
+            let (mut scan, end) = (db.scan(&from), keys::omap_end(number));
+            let mut taken = 0;
+            while let Some((key, found)) = scan.next(db, &end)? {
+                let key = keys::read_omap_entry(&key);
+                if !key.starts_with(prefix) {
+                    break;
+                }
+                let Found::Raw(value) = found else { continue };
+                let value = if *values { value } else { Bytes::new() };
+                let size = (key.len() + value.len()) as u64;
+                let count = part.entries.len() as u64;
+                if count >= *entries || count > 0 && taken + size > *bytes {
+                    part.more = true;
+                    break;
+                }
+                taken += size;
+                part.entries.push((Bytes::copy_from_slice(key), Bytes::copy_from_slice(&value)));
+            }
+        }
+    }
+    Ok(part)
+}
+
+fn list(db: &mut Db, number: keys::CollectionNumber, want: &ListWant) -> Result<ReadResult, Fault> {
+    let max = want.max.min(LIST_OBJECTS_MAX);
+    let from = want.from.as_ref().map_or(keys::objects(number), |id| keys::object(number, id));
+    let (mut scan, end) = (db.scan(&from), keys::objects_end(number));
+    let mut entries = Vec::new();
+    while let Some((key, found)) = scan.next(db, &end)? {
+        let id = keys::read_object(&key)?;
+        if entries.len() == max {
+            return Ok(ReadResult::List { entries, next: Some(id) });
+        }
+        let Found::Object(object) = found else { continue };
+        let attr = want.attr.as_ref().and_then(|name| object.attr(name).cloned());
+        entries.push(ListEntry { id, attr });
+    }
+    Ok(ReadResult::List { entries, next: None })
+}

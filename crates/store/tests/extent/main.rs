@@ -1,0 +1,290 @@
+//! The extent store from outside: the contract, power cuts, flipped bits, failing devices, full ones.
+
+mod disk;
+mod driver;
+mod workload;
+
+use base::{Instant, Rng};
+use bytes::Bytes;
+use disk::Still;
+use driver::{DEVICE_BYTES, Driven, LOG_BYTES, assert_clean, contents, formatted, options};
+use std::collections::BTreeMap;
+use store::extent::{check, open};
+use store::{
+    CollectionId, CommitId, Completion, Extent, MemoryStore, ObjectStore, ObjectWant, Op, ReadRequest, ReadResult,
+    ReadWhat, StoreError, Transaction,
+};
+use workload::{COLLECTIONS, collection, object};
+
+type Contents = Option<Vec<(String, store::ObjectView)>>;
+
+#[test]
+fn passes_the_conformance_suite() {
+    store::conformance::run(Driven::new);
+}
+
+fn of_memory(model: &MemoryStore, id: CollectionId) -> Contents {
+    contents(id, &mut |request| model.read(&request))
+}
+
+fn of_store(driven: &mut Driven, id: CollectionId) -> Contents {
+    contents(id, &mut |request| driven.ask(request))
+}
+
+/// Random transactions, one after the other, now and then a checkpoint or a reopening; always the same as in memory.
+#[test]
+fn does_what_the_memory_store_does() {
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed);
+        let (mut model, mut driven) = (MemoryStore::new(), Driven::new());
+        for step in 0..150 {
+            let id = collection(rng.below(COLLECTIONS));
+            let exists = of_memory(&model, id).is_some();
+            let t = workload::transaction(&mut rng, id, exists);
+            assert_eq!(driven.commit(t.clone()), model.commit(&t), "seed {seed} step {step}");
+            match rng.below(12) {
+                0 => driven.checkpoint(),
+                1 => {
+                    let media = driven.close();
+                    assert_clean(&media, &format!("seed {seed} step {step}"));
+                    driven = Driven::open(media, options(), rng.fork());
+                }
+                _ => {}
+            }
+            assert_eq!(of_store(&mut driven, id), of_memory(&model, id), "seed {seed} step {step}");
+        }
+        for id in (0..COLLECTIONS).map(collection) {
+            assert_eq!(of_store(&mut driven, id), of_memory(&model, id), "seed {seed}");
+        }
+    }
+}
+
+/// What was submitted to a collection in one life, and what it held before.
+#[derive(Default)]
+struct History {
+    states: Vec<Contents>,
+    acknowledged: usize,
+}
+
+/// One life: transactions until the power goes. Gives what the disk holds then.
+fn live(seed: u64, life: u64, mut driven: Driven, models: &mut BTreeMap<u64, MemoryStore>) -> Vec<u8> {
+    let mut rng = driven.rng.fork();
+    let mut histories: BTreeMap<u64, History> = BTreeMap::new();
+    for index in 0..COLLECTIONS {
+        let model = models.entry(index).or_default();
+        histories.insert(index, History { states: vec![of_memory(model, collection(index))], acknowledged: 0 });
+    }
+    let mut ids: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
+    let cut_at = 20 + rng.below(600);
+    let mut next = 0;
+    while driven.disk.steps < cut_at {
+        // Bursts, so that groups have several transactions.
+        for _ in 0..rng.below(4) {
+            let index = rng.below(COLLECTIONS);
+            let (model, id) = (models.get_mut(&index).expect("made above"), collection(index));
+            let history = histories.get_mut(&index).expect("made above");
+            let exists = history.states.last().is_some_and(Option::is_some);
+            let t = workload::transaction(&mut rng, id, exists);
+            model.commit(&t).expect("it is valid");
+            history.states.push(of_memory(model, id));
+            next += 1;
+            ids.insert(next, (index, history.states.len() - 1));
+            driven.store.submit_commit(Instant::ZERO, CommitId(next), t);
+        }
+        for _ in 0..1 + rng.below(6) {
+            driven.step();
+        }
+        while let Some(completion) = driven.completion() {
+            let Completion::Committed(id, result) = completion else { panic!("nobody reads") };
+            assert_eq!(result, Ok(()), "seed {seed} life {life}");
+            let (index, at) = ids[&id.0];
+            let history = histories.get_mut(&index).expect("made above");
+            assert_eq!(history.acknowledged + 1, at, "in order: seed {seed} life {life}");
+            history.acknowledged = at;
+        }
+    }
+    let Driven { disk, mut rng, .. } = driven;
+    let media = disk.cut(&mut rng);
+    let when = format!("seed {seed} life {life} after {cut_at} requests");
+    assert_clean(&media, &when);
+    let mut again = Driven::open(media.clone(), options(), Rng::new(seed));
+    for (index, history) in histories {
+        let id = collection(index);
+        let found = of_store(&mut again, id);
+        let kept = (history.acknowledged..history.states.len()).find(|&at| history.states[at] == found);
+        assert!(kept.is_some(), "{when}: {id:?} holds no prefix with everything acknowledged: {found:?}");
+        // The next life begins with what is there.
+        let mut model = MemoryStore::new();
+        if let Some(objects) = &found {
+            model.commit(&Transaction::create(id)).expect("it is new");
+            copy_into(&mut model, id, objects);
+        }
+        models.insert(index, model);
+    }
+    media
+}
+
+fn copy_into(model: &mut MemoryStore, id: CollectionId, objects: &[(String, store::ObjectView)]) {
+    for (name, view) in objects {
+        let object = (0..99).map(object).find(|o| format!("{o:?}") == *name).expect("one of ours");
+        let mut t = Transaction::new(id);
+        t.push(&object, Op::Truncate(view.size));
+        t.push(&object, Op::Write(0, view.data[0].clone()));
+        view.attrs.iter().for_each(|(n, v)| t.push(&object, Op::SetAttr(n.clone(), v.clone())));
+        t.push(&object, Op::OmapHeader(view.omap_header.clone()));
+        t.push(&object, Op::OmapSet(view.omap[0].entries.clone()));
+        model.commit(&t).expect("it is valid");
+    }
+}
+
+/// Several lives of one store, each ended by a power cut.
+fn lives(seed: u64) {
+    let mut media = formatted(DEVICE_BYTES, LOG_BYTES);
+    let mut models = BTreeMap::new();
+    for life in 0..4 {
+        let driven = Driven::open(media, options(), Rng::new(seed * 1000 + life));
+        media = live(seed, life, driven, &mut models);
+    }
+    let media = Driven::open(media, options(), Rng::new(seed)).close();
+    assert_clean(&media, &format!("seed {seed} at the end"));
+}
+
+#[test]
+fn survives_power_cuts() {
+    let seeds: u64 = std::env::var("LOLIGO_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(10);
+    (0..seeds).for_each(lives);
+}
+
+/// A store with something of everything, stopped cleanly.
+fn filled() -> (Vec<u8>, MemoryStore) {
+    let mut rng = Rng::new(77);
+    let (mut model, mut driven) = (MemoryStore::new(), Driven::new());
+    for _ in 0..120 {
+        let id = collection(rng.below(COLLECTIONS));
+        let exists = of_memory(&model, id).is_some();
+        let t = workload::transaction(&mut rng, id, exists);
+        assert_eq!(driven.commit(t.clone()), model.commit(&t));
+    }
+    (driven.close(), model)
+}
+
+#[test]
+fn flipped_bits_are_never_served() {
+    let (media, model) = filled();
+    let mut rng = Rng::new(5);
+    let report = check(&mut Still(media.clone()), true);
+    assert!(report.objects > 5 && report.pages > 3 && report.data_blocks > 50, "{report:?}");
+    let mut found = 0;
+    for round in 0..400 {
+        let mut bad = media.clone();
+        let at = match round % 4 {
+            // The superblocks, the bitmap, the log's beginning; then the rest, most of which nothing uses.
+            0 => rng.below(18 * 4096),
+            1 => (round / 4) * 37 % 4096,
+            _ => rng.below(media.len() as u64),
+        };
+        bad[at as usize] ^= 1 << rng.below(8);
+        let report = check(&mut Still(bad.clone()), true);
+        let seen = !report.problems.is_empty() || !report.torn_superblocks.is_empty();
+        found += usize::from(seen);
+        let Ok(store) = open(&mut Still(bad.clone()), options()) else {
+            assert!(seen, "what does not open is not clean: byte {at}");
+            continue;
+        };
+        drop(store);
+        let mut driven = Driven::open(bad, options(), Rng::new(round));
+        for id in (0..COLLECTIONS).map(collection) {
+            let mut wrong = 0;
+            for index in 0..6 {
+                let request =
+                    ReadRequest { collection: id, what: ReadWhat::Object(object(index), driver::everything()) };
+                match (driven.ask(request.clone()), model.read(&request)) {
+                    (Err(StoreError::Corrupt(_)), _) => wrong += 1,
+                    (ours, theirs) => assert_eq!(ours, theirs, "byte {at}"),
+                }
+            }
+            assert!(wrong == 0 || seen, "what a read finds, the check finds: byte {at}");
+        }
+    }
+    assert!(found > 50, "some flips hit something: {found}");
+}
+
+#[test]
+fn a_failed_write_ends_all_commits() {
+    for seed in 0..30 {
+        let mut driven = Driven::new();
+        driven.rng = Rng::new(seed);
+        let id = collection(1);
+        driven.commit(Transaction::create(id)).expect("new");
+        driven.disk.fail_after = Some(1 + seed * 3);
+        let mut failed = false;
+        for index in 0..200 {
+            let mut t = Transaction::new(id);
+            t.push(&object(index % 5), Op::Write(0, vec![1; 30_000].into()));
+            match driven.commit(t) {
+                Ok(()) => assert!(!failed, "nothing is acknowledged after a failure"),
+                Err(error) => {
+                    assert_eq!(error, StoreError::Device);
+                    failed = true;
+                }
+            }
+        }
+        assert!(failed && driven.store.is_failed(), "seed {seed}");
+        let request = ReadRequest { collection: id, what: ReadWhat::Object(object(0), ObjectWant::default()) };
+        assert!(driven.ask(request).is_ok(), "reads are still served");
+    }
+}
+
+#[test]
+fn a_full_store_refuses_writes_and_takes_removals() {
+    let mut driven = Driven::new();
+    let id = collection(1);
+    driven.commit(Transaction::create(id)).expect("new");
+    let write = |index: u64| {
+        let mut t = Transaction::new(id);
+        t.push(&object(index), Op::Write(0, vec![index as u8; 200_000].into()));
+        t
+    };
+    for round in 0..3 {
+        let mut written = 0;
+        while driven.commit(write(written)).is_ok() {
+            written += 1;
+            assert!(written < 1000, "there is an end");
+        }
+        assert_eq!(driven.commit(write(written)), Err(StoreError::NoSpace), "round {round}");
+        assert!(written > 50, "most of the device can be used: {written}");
+        let what = ReadWhat::Object(
+            object(3),
+            ObjectWant { data: vec![Extent { offset: 0, len: 10 }], ..ObjectWant::default() },
+        );
+        let Ok(ReadResult::Object(view)) = driven.ask(ReadRequest { collection: id, what }) else { panic!("a view") };
+        assert_eq!(view.data, [Bytes::from(vec![3; 10])], "reads go on");
+        for index in 0..written {
+            let mut t = Transaction::new(id);
+            t.push(&object(index), Op::Remove);
+            assert_eq!(driven.commit(t), Ok(()), "removals always go");
+        }
+    }
+    assert_clean(&driven.close(), "at the end");
+}
+
+#[test]
+fn a_removed_collection_gives_its_space_back() {
+    let mut driven = Driven::new();
+    let free = driven.store.usage().free;
+    let id = collection(2);
+    driven.commit(Transaction::create(id)).expect("new");
+    for index in 0..300 {
+        let mut t = Transaction::new(id);
+        t.push(&object(index), Op::Write(0, vec![7; 9000].into()));
+        t.push(&object(index), Op::OmapSet(vec![(Bytes::from_static(b"k"), Bytes::from_static(b"v"))]));
+        driven.commit(t).expect("there is room");
+    }
+    driven.checkpoint();
+    driven.commit(Transaction::remove(id)).expect("it exists");
+    driven.checkpoint();
+    driven.checkpoint();
+    let usage = driven.store.usage();
+    assert!(free - usage.free < 100 * 4096, "{free} {usage:?}");
+    assert_clean(&driven.close(), "at the end");
+}

@@ -11,8 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to stop cleanly before it is killed.
-const STOP_LIMIT: Duration = Duration::from_secs(20);
+/// How long a server may take to stop cleanly before it is killed. An OSD with a full memory store writes gigabytes.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often a condition is looked at again.
 const POLL: Duration = Duration::from_millis(2);
@@ -66,6 +66,7 @@ pub(crate) fn wait_until(limit: Duration, mut done: impl FnMut() -> anyhow::Resu
 pub(crate) fn stop(dir: &ClusterDir, servers: &[Server]) -> anyhow::Result<()> {
     let (monitors, others): (Vec<Server>, Vec<Server>) =
         servers.iter().cloned().partition(|s| s.name.starts_with("mon."));
+    let mut killed: Vec<String> = Vec::new();
     for group in [others, monitors] {
         for server in &group {
             signal(server.pid, Signal::TERM);
@@ -76,11 +77,14 @@ pub(crate) fn stop(dir: &ClusterDir, servers: &[Server]) -> anyhow::Result<()> {
             for server in &late {
                 signal(server.pid, Signal::KILL);
             }
-            let names: Vec<&str> = late.iter().map(|s| s.name.as_str()).collect();
-            bail!("{} did not stop within {} s and was killed", names.join(", "), STOP_LIMIT.as_secs());
+            killed.extend(late.into_iter().map(|s| s.name));
         }
     }
-    Ok(())
+    match &killed[..] {
+        [] => Ok(()),
+        [one] => bail!("{one} did not stop within {} s and was killed", STOP_LIMIT.as_secs()),
+        many => bail!("{} did not stop within {} s and were killed", many.join(", "), STOP_LIMIT.as_secs()),
+    }
 }
 
 /// Ends children that this process started and that must not stay.

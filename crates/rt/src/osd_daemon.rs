@@ -79,8 +79,7 @@ pub fn run(setup: OsdSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
 fn open_store(setup: &OsdSetup) -> Result<(MemoryStore, Uuid), String> {
     let (image_file, fsid_file) = (setup.data.join("memory.image"), setup.data.join("fsid"));
     let in_file = |path: &PathBuf, e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    if let Some(image) = image::take(&image_file).map_err(|e| in_file(&image_file, &e))? {
-        let store = MemoryStore::load(&image).map_err(|e| in_file(&image_file, &e))?;
+    if let Some(store) = image::take(&image_file).map_err(|e| in_file(&image_file, &e))? {
         let text = std::fs::read_to_string(&fsid_file).map_err(|e| in_file(&fsid_file, &e))?;
         let fsid = Uuid::parse(text.trim()).ok_or_else(|| in_file(&fsid_file, &"is not a uuid"))?;
         return Ok((store, fsid));
@@ -138,7 +137,7 @@ impl OsdDaemon {
     }
 
     fn save(&self) -> Result<(), DaemonFailed> {
-        image::save(&self.image, &self.store.dump()).map_err(|e| self.failed(e))
+        image::save(&self.image, &self.store).map_err(|e| self.failed(e))
     }
 }
 

@@ -80,7 +80,7 @@ impl OsdDisk {
         let unsure: Vec<Transaction> = core::mem::take(&mut self.confirmed).into_iter().chain(pending).collect();
         let kept = rng.below(unsure.len() as u64 + 1);
         unsure.iter().take(kept as usize).for_each(|transaction| self.keep(transaction));
-        self.live = MemoryStore::load(&self.durable.dump()).expect("a store reads its own image");
+        self.live = MemoryStore::from_records(self.durable.records()).expect("a store reads its own image");
         self.busy_until = Instant::ZERO;
     }
 }

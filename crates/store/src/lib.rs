@@ -23,7 +23,7 @@ pub use base::SnapId;
 pub use contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
 pub use extent::{ExtentOptions, ExtentStore};
 pub use id::{CollectionId, ObjectId, RECORD, STAGED};
-pub use memory::MemoryStore;
+pub use memory::{MemoryStore, Restore};
 pub use read::{
     AttrsWant, Extent, ListEntry, ListWant, ObjectView, ObjectWant, OmapWant, ReadRequest, ReadResult, ReadWhat,
 };

@@ -149,7 +149,7 @@ proptest! {
             prop_assert_eq!(decoded.as_ref(), Ok(&t));
             store.commit(&t).expect("valid");
         }
-        let again = MemoryStore::load(&store.dump()).expect("just dumped");
+        let again = MemoryStore::from_records(store.records()).expect("just dumped");
         for index in 0..OBJECTS {
             let (seen, parts, allocated) = view(&store, index, &extents);
             prop_assert_eq!(seen.as_ref(), model.get(&index));

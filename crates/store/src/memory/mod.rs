@@ -1,11 +1,12 @@
 //! A store that keeps everything in memory and completes at once: for tests, and for measuring all but the disk.
 //!
-//! Owns its collections; `dump` and `load` turn them into one checksummed image, so that a clean shutdown can be
-//! resumed. Nothing survives a crash, by intent.
+//! Owns its collections; `image` turns them into records, so that a clean shutdown can be resumed. Nothing survives a
+//! crash, by intent.
 //!
 //! Read next: `object`, where the data lies.
 
 mod data;
+mod image;
 mod key;
 mod object;
 
@@ -15,18 +16,14 @@ use crate::limits::{LIST_OBJECTS_MAX, OBJECT_BYTES_MAX};
 use crate::read::{ListEntry, ListWant, ObjectView, ReadRequest, ReadResult, ReadWhat};
 use crate::transaction::{Op, Transaction};
 use base::Instant;
-use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
 use core::ops::Bound;
+pub use image::Restore;
 use key::Key;
 use object::Object;
 use std::collections::{BTreeMap, VecDeque};
-use wire::{Decode, Decoder, Encoder, Malformed};
 
 type Collection = BTreeMap<ObjectId, Object>;
-
-/// What an image begins with.
-const MAGIC: &[u8; 8] = b"LOLIGOM1";
 
 /// The store.
 #[derive(Debug, Default)]
@@ -83,49 +80,6 @@ impl MemoryStore {
     /// The bytes that objects take, about: data blocks, attributes and maps.
     pub fn held_bytes(&self) -> u64 {
         self.collections.values().flat_map(|c| c.values()).map(Object::held_bytes).sum()
-    }
-
-    /// Everything as one image: a magic, a u32 checksum of the rest, the collections.
-    pub fn dump(&self) -> Bytes {
-        let mut e = Encoder::with_capacity(self.held_bytes() as usize + 4096);
-        e.raw(MAGIC);
-        e.u32(0);
-        e.len(self.collections.len());
-        for (id, collection) in &self.collections {
-            e.put(id);
-            // A u64: a collection may well hold more than an encoding's usual count.
-            e.u64(collection.len() as u64);
-            for (object_id, object) in collection {
-                e.put(object_id);
-                e.put(object);
-            }
-        }
-        let sum = crc32c(CRC_SEED, &e.as_slice()[12..]);
-        e.patch_u32(8, sum);
-        e.finish()
-    }
-
-    /// The store that `dump` made an image of.
-    pub fn load(image: &[u8]) -> Result<MemoryStore, StoreError> {
-        let mut d = Decoder::new(image);
-        if d.raw(8)? != MAGIC {
-            return Err(Malformed::new("memory store image", "does not begin like one").into());
-        }
-        if d.u32()? != crc32c(CRC_SEED, d.peek()) {
-            return Err(Malformed::new("memory store image", "does not match its checksum").into());
-        }
-        let mut store = MemoryStore::new();
-        for _ in 0..d.len(5)? {
-            let id = CollectionId::decode(&mut d)?;
-            let mut collection = Collection::new();
-            for _ in 0..d.u64()? {
-                let object_id = ObjectId::decode(&mut d)?;
-                collection.insert(object_id, Object::decode(&mut d)?);
-            }
-            store.collections.insert(id, collection);
-        }
-        d.finish("memory store image")?;
-        Ok(store)
     }
 
     /// Refuses what cannot be applied as a whole, before anything is.
@@ -269,43 +223,9 @@ impl ObjectStore for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{PgId, PoolId, SnapId};
 
     #[test]
     fn passes_the_conformance_suite() {
         crate::conformance::run(MemoryStore::new);
-    }
-
-    fn filled() -> MemoryStore {
-        let pg = CollectionId::Pg(PgId::new(PoolId(1), 0));
-        let mut store = MemoryStore::new();
-        let mut t = Transaction::create(pg);
-        for i in 0..50u32 {
-            let object = ObjectId::new(i * 77, b"", b"", format!("o{i}").as_bytes(), SnapId::HEAD);
-            t.push(&object, Op::Write(u64::from(i) * 9_000, Bytes::from(vec![i as u8; 70_000])));
-            t.push(&object, Op::SetAttr(Bytes::from_static(b"_a"), Bytes::from_static(b"1")));
-            t.push(&object, Op::OmapSet(vec![(Bytes::from_static(b"k"), Bytes::from(vec![i as u8]))]));
-            t.push(&object, Op::OmapHeader(Bytes::from_static(b"h")));
-        }
-        store.commit(&t).expect("it is valid");
-        store
-    }
-
-    #[test]
-    fn an_image_resumes_the_store() {
-        let store = filled();
-        let again = MemoryStore::load(&store.dump()).expect("it was just dumped");
-        assert_eq!(again.collections, store.collections);
-    }
-
-    #[test]
-    fn a_damaged_image_is_refused() {
-        let image = filled().dump();
-        for at in [0, 9, 40, image.len() / 2, image.len() - 1] {
-            let mut bad = image.to_vec();
-            bad[at] ^= 1;
-            assert!(matches!(MemoryStore::load(&bad), Err(StoreError::Corrupt(_))), "byte {at}");
-        }
-        assert!(MemoryStore::load(&image[..image.len() - 1]).is_err());
     }
 }

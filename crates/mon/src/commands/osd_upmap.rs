@@ -39,12 +39,21 @@ const NOBODY: OsdId = OsdId(i32::MAX);
 /// What Ceph says where nothing of a command is left.
 const NOTHING_LEFT: &str = "no valid upmap items(pairs) is specified";
 
-/// The placement group, the sizes of its pool, and the OSDs that the command names.
-fn asked(mon: &mut Mon, call: &Call) -> Result<(PgId, (usize, usize), Vec<OsdId>), Refused> {
+/// What a command asks for.
+struct Asked {
+    pg: PgId,
+    /// The sizes of the group's pool.
+    min_size: usize,
+    size: usize,
+    osds: Vec<OsdId>,
+}
+
+fn asked(mon: &mut Mon, call: &Call) -> Result<Asked, Refused> {
     let pg = pg_that_exists(mon, call)?;
-    let sizes = mon.osds.upcoming().pool(pg.pool).map_or((0, 0), |p| (usize::from(p.min_size), usize::from(p.size)));
+    let (min_size, size) =
+        mon.osds.upcoming().pool(pg.pool).map_or((0, 0), |p| (usize::from(p.min_size), usize::from(p.size)));
     let osds = call.list("id")?.iter().map(|id| parse_osd(id)).collect::<Result<_, _>>()?;
-    Ok((pg, sizes, osds))
+    Ok(Asked { pg, min_size, size, osds })
 }
 
 fn must_exist(mon: &mut Mon, osd: OsdId) -> Result<(), Refused> {
@@ -56,7 +65,7 @@ fn must_exist(mon: &mut Mon, osd: OsdId) -> Result<(), Refused> {
 }
 
 fn pg_upmap(mon: &mut Mon, call: &Call) -> Answer {
-    let (pg, (min_size, size), osds) = asked(mon, call)?;
+    let Asked { pg, min_size, size, osds } = asked(mon, call)?;
     let count = osds.len();
     if count < min_size {
         return refuse(Errno::EINVAL, format!("num of osds ({count}) < pool min size ({min_size})"));
@@ -92,7 +101,7 @@ fn rm_pg_upmap(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 fn pg_upmap_items(mon: &mut Mon, call: &Call) -> Answer {
-    let (pg, (_, size), osds) = asked(mon, call)?;
+    let Asked { pg, size, osds, .. } = asked(mon, call)?;
     if osds.len() % 2 != 0 {
         return refuse(Errno::EINVAL, "you must specify pairs of osd ids to be remapped");
     }

@@ -1,0 +1,236 @@
+//! A device at work: its queue, and the ends of its requests.
+
+use crate::flash::FlashState;
+use crate::model::{DeviceModel, Media};
+use crate::platter::Spindle;
+use base::{Duration, Instant, Rng};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Names a request; the caller's choice, unique while it is under way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct IoId(pub u64);
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IoKind {
+    /// Bytes from the device.
+    Read,
+    /// Bytes to the device.
+    Write,
+    /// That everything whose write has ended stays.
+    Flush,
+}
+
+/// A request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Io {
+    /// What it asks for.
+    pub kind: IoKind,
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Step {
+    /// A disk of the array ends a piece.
+    Piece(usize),
+    /// A request ends.
+    End(u64),
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    id: IoId,
+    kind: IoKind,
+    pieces: usize,
+}
+
+#[derive(Debug)]
+enum State {
+    Flash(FlashState),
+    Platters(Vec<Spindle>),
+}
+
+/// A device that takes as long as its model says.
+///
+/// The caller bounds how many requests it submits; those beyond the model's queue depth wait here in their order.
+#[derive(Debug)]
+pub struct Device {
+    model: DeviceModel,
+    state: State,
+    rng: Rng,
+    waiting: VecDeque<(IoId, Io)>,
+    /// Requests that the device works on, by arrival.
+    under_way: BTreeMap<u64, UnderWay>,
+    arrivals: u64,
+    /// What happens when. The number keeps steps of one moment in the order in which they were planned.
+    agenda: BTreeSet<(Instant, u64, Step)>,
+    planned: u64,
+    ended: VecDeque<IoId>,
+    /// When the last write that has been taken ends.
+    written: Instant,
+}
+
+impl Device {
+    /// A device of that model without anything to do; `seed` decides its noise.
+    pub fn new(model: DeviceModel, seed: u64) -> Device {
+        let state = match &model.media {
+            Media::Flash(_) => State::Flash(FlashState::default()),
+            Media::Platters(p) => State::Platters(vec![Spindle::default(); p.spindles as usize]),
+        };
+        Device {
+            model,
+            state,
+            rng: Rng::new(seed),
+            waiting: VecDeque::new(),
+            under_way: BTreeMap::new(),
+            arrivals: 0,
+            agenda: BTreeSet::new(),
+            planned: 0,
+            ended: VecDeque::new(),
+            written: Instant::ZERO,
+        }
+    }
+
+    /// The model that it follows.
+    pub fn model(&self) -> &DeviceModel {
+        &self.model
+    }
+
+    /// Takes a request.
+    pub fn submit(&mut self, now: Instant, id: IoId, io: Io) {
+        self.advance(now);
+        self.waiting.push_back((id, io));
+        self.admit(now);
+    }
+
+    /// When `poll` should be called next.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.agenda.first().map(|(at, ..)| *at)
+    }
+
+    /// The next request that has ended by `now`, in the order of their ends.
+    pub fn poll(&mut self, now: Instant) -> Option<IoId> {
+        self.advance(now);
+        self.ended.pop_front()
+    }
+
+    /// How many requests have been submitted and have not ended.
+    pub fn outstanding(&self) -> usize {
+        self.waiting.len() + self.under_way.len()
+    }
+
+    fn plan(&mut self, at: Instant, step: Step) {
+        self.planned += 1;
+        self.agenda.insert((at, self.planned, step));
+    }
+
+    /// Lets time pass up to `now`.
+    fn advance(&mut self, now: Instant) {
+        while let Some(&(at, _, step)) = self.agenda.first().filter(|(at, ..)| *at <= now) {
+            self.agenda.pop_first();
+            match step {
+                Step::Piece(disk) => self.piece_ended(at, disk),
+                Step::End(arrival) => {
+                    let done = self.under_way.remove(&arrival).expect("a request ends once");
+                    self.ended.push_back(done.id);
+                    self.admit(at);
+                }
+            }
+        }
+    }
+
+    /// Takes what waits outside, as far as there is room.
+    fn admit(&mut self, now: Instant) {
+        while self.under_way.len() < self.model.queue_depth as usize {
+            // A flush is about everything before it: on disks, whose order is their own, it stands alone.
+            let Some(&(id, io)) = self.waiting.front() else { return };
+            if matches!(self.state, State::Platters(_)) {
+                let flushing = self.under_way.values().any(|u| u.kind == IoKind::Flush);
+                if flushing || (io.kind == IoKind::Flush && !self.under_way.is_empty()) {
+                    return;
+                }
+            }
+            self.waiting.pop_front();
+            self.arrivals += 1;
+            let arrival = self.arrivals;
+            let pieces = self.begin(now, arrival, io);
+            self.under_way.insert(arrival, UnderWay { id, kind: io.kind, pieces });
+        }
+    }
+
+    /// Begins a request; says in how many pieces it is under way on disks.
+    fn begin(&mut self, now: Instant, arrival: u64, io: Io) -> usize {
+        let write = io.kind == IoKind::Write;
+        let stretch = self.stretch();
+        if io.kind == IoKind::Flush {
+            let flush = Duration::from_secs_f64(self.model.flush_us * 1e-6 * stretch);
+            self.plan(self.written.max(now) + flush, Step::End(arrival));
+            return 0;
+        }
+        let offset = io.offset % self.model.capacity_bytes;
+        match (&self.model.media, &mut self.state) {
+            (Media::Flash(flash), State::Flash(state)) => {
+                let end = flash.serve(state, now, write, io.bytes, stretch);
+                if write {
+                    self.written = self.written.max(end);
+                }
+                self.plan(end, Step::End(arrival));
+                0
+            }
+            (Media::Platters(platters), State::Platters(spindles)) => {
+                let pieces = platters.pieces(arrival, now, write, offset, io.bytes);
+                for (disk, piece) in &pieces {
+                    spindles[*disk].queue.push(*piece);
+                }
+                let mut disks: Vec<usize> = pieces.iter().map(|(disk, _)| *disk).collect();
+                disks.dedup();
+                disks.into_iter().for_each(|disk| self.turn_to_next(now, disk));
+                pieces.len()
+            }
+            _ => unreachable!("a device's state is that of its media"),
+        }
+    }
+
+    /// A factor around 1 with the model's spread.
+    fn stretch(&mut self) -> f64 {
+        if self.model.noise == 0.0 {
+            return 1.0;
+        }
+        // The sum of twelve uniform numbers less six is as good as normal, and the same on every machine.
+        let uniform = |rng: &mut Rng| rng.below(1 << 32) as f64 / (1u64 << 32) as f64;
+        let normal: f64 = (0..12).map(|_| uniform(&mut self.rng)).sum::<f64>() - 6.0;
+        (1.0 + self.model.noise * normal).max(0.1)
+    }
+
+    /// Sets an idle disk to work.
+    fn turn_to_next(&mut self, now: Instant, disk: usize) {
+        let (Media::Platters(platters), State::Platters(spindles)) = (&self.model.media, &mut self.state) else {
+            unreachable!("only disks turn")
+        };
+        if spindles[disk].serving.is_some() {
+            return;
+        }
+        let data_disks = if platters.parity { platters.spindles - 1 } else { platters.spindles };
+        let disk_bytes = self.model.capacity_bytes as f64 / f64::from(data_disks);
+        if let Some(end) = platters.begin(&mut spindles[disk], now, disk_bytes) {
+            self.plan(end, Step::Piece(disk));
+        }
+    }
+
+    fn piece_ended(&mut self, at: Instant, disk: usize) {
+        let State::Platters(spindles) = &mut self.state else { unreachable!("only disks turn") };
+        let piece = spindles[disk].serving.take().expect("a disk ends what it began");
+        let request = self.under_way.get_mut(&piece.io).expect("a request is under way until its last piece ends");
+        request.pieces -= 1;
+        if request.pieces == 0 {
+            self.plan(at, Step::End(piece.io));
+        }
+        self.turn_to_next(at, disk);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -216,6 +216,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_max_write_size", Size, "90", "MiB of one write at most").min(4.0),
     option("osd_client_message_size_cap", Size, "524288000", "Bytes of clients' requests held at once"),
     option("osd_client_message_cap", Uint, "0", "Clients' requests held at once; 0 for no limit"),
+    option("osd_client_watch_timeout", Int, "30", "Seconds without a sign of life after which a client's watch ends"),
     option("osd_enable_op_tracker", Bool, "true", "Keep a history of operations"),
     option("osd_op_complaint_time", Float, "30.000000", "Seconds after which an operation counts as slow"),
     option("osd_op_history_size", Uint, "20", "Operations kept for `dump_historic_ops`"),

@@ -56,6 +56,8 @@ impl Osd {
             slow_ops: count("osd_op_history_slow_op_size"),
             slow: seconds("osd_op_history_slow_op_threshold"),
         };
+        // Cut off at a day, and a watch needs a moment to be renewed in.
+        self.core.watch_timeout_s = settings.number("osd_client_watch_timeout").clamp(1.0, 86_400.0) as u32;
         self.core.complaint = seconds("osd_op_complaint_time");
         self.core.track = settings.value("osd_enable_op_tracker") == "true";
         self.core.history.set_limits(limits);

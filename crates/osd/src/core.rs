@@ -122,6 +122,8 @@ pub struct Core {
     pub history: History<Finished>,
     /// Whether that is kept (`osd_enable_op_tracker`).
     pub track: bool,
+    /// Seconds of silence after which a watch ends, where the client does not say (`osd_client_watch_timeout`).
+    pub watch_timeout_s: u32,
     /// A request is slow after so long (`osd_op_complaint_time`).
     pub complaint: Duration,
     /// Lines on their way to the cluster log.
@@ -162,6 +164,7 @@ impl Core {
             throttle: ThrottleCounters::default(),
             history: History::default(),
             track: true,
+            watch_timeout_s: 30,
             complaint: Duration::from_secs(30),
             cluster_log,
             out: VecDeque::new(),

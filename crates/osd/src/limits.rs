@@ -58,8 +58,6 @@ pub const SESSIONS_MAX: usize = 16_384;
 
 /// Watchers of one object: its record, which every write stores again, has some 45 bytes of each.
 pub const WATCHERS_MAX: usize = 1024;
-/// Seconds of silence after which a watch ends, where the client does not say (`osd_client_watch_timeout`).
-pub const WATCH_TIMEOUT_S: u32 = 30;
 /// Seconds to wait for answers to a notification, where the client does not say (`osd_default_notify_timeout`).
 pub const NOTIFICATION_TIMEOUT_S: u32 = 30;
 /// The most seconds to wait for answers: whoever asks for more is told after an hour who has not answered.

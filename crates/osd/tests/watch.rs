@@ -187,3 +187,23 @@ fn a_request_that_waits_is_not_executed_once_its_client_is_shut_out() {
     let replies = c.replies.get(&(2, tid)).expect("an answer");
     assert_eq!(replies[0].result, Errno::ESHUTDOWN.code());
 }
+
+/// Whoever waits for the watch of a dead client to end (librbd, to break its lock) may be given less than half a minute.
+#[test]
+fn a_watch_lasts_as_long_as_its_client_says_or_as_the_operator_does() {
+    let mut c = watched(7);
+    let (_, _, primary) = c.locate("header");
+    let unsaid = |cookie| {
+        let params = OpParams::Watch { cookie, version: 0, op: watch_op::WATCH, generation: 0, timeout_s: 0 };
+        vec![OsdOpItem::new(OpCode::WATCH).with_params(params)]
+    };
+    assert_eq!(c.call_as(4, "header", unsaid(40)).result, 0);
+    c.admin(primary, r#"{"prefix":"config set","var":"osd_client_watch_timeout","val":["5"]}"#);
+    assert_eq!(c.call_as(5, "header", unsaid(50)).result, 0);
+    let reply = c.call("header", vec![OsdOpItem::new(OpCode::LIST_WATCHERS)]);
+    let list: WatcherList = open(&reply.ops[0].item.payload);
+    let lasts: Vec<(u64, u32)> = list.watchers.iter().map(|w| (w.cookie, w.timeout_s)).collect();
+    assert_eq!(lasts, [(20, 20), (30, 20), (40, 30), (50, 5)]);
+    c.settle_for(Duration::from_secs(7));
+    assert_eq!(watchers(&mut c), [(2, 20), (3, 30), (4, 40)]);
+}

@@ -89,6 +89,8 @@ pub struct Watching<'a> {
     pub live: &'a LiveWatches,
     /// The number of the next notification.
     pub next_notification: u64,
+    /// Seconds of silence after which a watch ends whose client does not say.
+    pub timeout_s: u32,
 }
 
 /// What has to be read before a request can run on. Only requests that are planned as reading may ask.

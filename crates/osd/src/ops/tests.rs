@@ -69,7 +69,8 @@ impl Bench {
         let mtime = UTime { secs: 77, nanos: 0 };
         let view = view.as_deref();
         let circumstances = Circumstances { caller: self.asker, now: Instant(0), last_user_version: 0 };
-        let watching = Watching { object: &self.object, live: &self.live, next_notification: 0x5_0000_0000 };
+        let watching =
+            Watching { object: &self.object, live: &self.live, next_notification: 0x5_0000_0000, timeout_s: 30 };
         let (context, removed) = Default::default();
         let snaps = snaps::Snaps::of_head(&context, &removed);
         let answers = &[];

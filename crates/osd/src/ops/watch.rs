@@ -4,7 +4,7 @@
 //! `src/osd/PrimaryLogPG.cc` (`do_osd_ops`: `CEPH_OSD_OP_WATCH`, `NOTIFY`, `NOTIFY_ACK`, `LIST_WATCHERS`).
 
 use super::execution::{Execution, NOTHING, Step, fail};
-use crate::limits::{NOTIFICATION_TIMEOUT_S, WATCH_TIMEOUT_S, WATCHERS_MAX};
+use crate::limits::{NOTIFICATION_TIMEOUT_S, WATCHERS_MAX};
 use crate::watch::{Effect, WatchName, WatchRecord};
 use base::Errno;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub(super) fn watch(x: &mut Execution, item: &OsdOpItem) -> Step {
     let OpParams::Watch { cookie, op, timeout_s, .. } = item.params() else { return fail(Errno::EINVAL) };
     let asker = x.request.circumstances.caller;
     let watch = WatchName { cookie, entity: asker.name };
-    let timeout_s = if timeout_s == 0 { WATCH_TIMEOUT_S } else { timeout_s };
+    let timeout_s = if timeout_s == 0 { x.request.watching.timeout_s } else { timeout_s };
     let record = WatchRecord { timeout_s, addr: EntityAddr { kind: AddrKind::Any, ..asker.addr } };
     let known = x.state.info.is_watched_by(&watch);
     let watching = x.request.watching;

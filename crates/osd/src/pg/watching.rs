@@ -54,7 +54,8 @@ impl Osd {
 impl Pg {
     /// What a request on `object` may know of watches.
     pub(super) fn watching<'a>(&'a self, core: &Core, object: &'a ObjectId) -> Watching<'a> {
-        Watching { object, live: &self.watches, next_notification: core.next_notification() }
+        let next_notification = core.next_notification();
+        Watching { object, live: &self.watches, next_notification, timeout_s: core.watch_timeout_s }
     }
 
     /// Whether the client has been shut out since it asked.

@@ -64,7 +64,7 @@ impl Bench {
             last_user_version: self.version,
         };
         let live = LiveWatches::default();
-        let watching = Watching { object: &self.object, live: &live, next_notification: 0 };
+        let watching = Watching { object: &self.object, live: &live, next_notification: 0, timeout_s: 30 };
         let (context, removed) = Default::default();
         let mut answers = Vec::new();
         let mut outcome = loop {

@@ -8,7 +8,7 @@ use base::{Errno, Instant, PoolId, SnapId};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use wire::caps::mon::Rights;
-use wire::caps::osd::{OsdCap, OsdRequest};
+use wire::caps::osd::OsdCap;
 use wire::cephx::AuthName;
 use wire::codec::Encode;
 use wire::messages::{PaxosHead, PoolOp, PoolOpReply, pool_op};
@@ -73,31 +73,17 @@ impl Mon {
             pool_op::DELETE => ("osd pool delete", may("osd pool delete", "pool", Rights::R | Rights::W)),
             pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP => {
                 let command = "osd pool op unmanaged-snap";
-                (command, may(command, "poolname", Rights::W) || self.may_write_to(&session.peer, &name))
+                (command, may(command, "poolname", Rights::W) || self.may_write_within(&session.peer, &name))
             }
             _ => ("osd pool op", session.may("osd", Rights::W)),
         };
         if allowed { Ok(()) } else { Err(self.note_denied(now, conn, command)) }
     }
 
-    /// Whether an entity's rights over objects let it write to a pool: then it may number its snapshots, too
-    /// (v16.2 `is_unmanaged_snap_op_permitted`).
-    fn may_write_to(&self, peer: &Peer, pool: &str) -> bool {
-        let map = self.osds.map();
+    /// Whether an entity's rights over objects let it write to a pool, be it to one namespace: then it may number its
+    /// snapshots, too (v16.2 `is_unmanaged_snap_op_permitted`).
+    fn may_write_within(&self, peer: &Peer, pool: &str) -> bool {
         let caps = AuthName::parse(&peer.entity).and_then(|name| self.auth.mon.keys.entity(&name)?.caps.get("osd"));
-        let Some(caps) = caps.and_then(|text| OsdCap::parse(text).ok()) else { return false };
-        let Some(applications) = map.pool_id(pool).and_then(|id| map.pool(id)).map(|p| &p.applications) else {
-            return false;
-        };
-        caps.is_capable(&OsdRequest {
-            pool,
-            namespace: "",
-            applications,
-            object: b"",
-            reads: false,
-            writes: true,
-            classes: &[],
-            from: peer.socket.map(|socket| socket.ip()),
-        })
+        caps.and_then(|text| OsdCap::parse(text).ok()).is_some_and(|caps| caps.may_write_within(pool))
     }
 }

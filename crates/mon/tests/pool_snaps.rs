@@ -156,3 +156,24 @@ fn who_may_write_objects_may_number_snapshots_and_no_more() {
     assert_eq!(ask(&mut c, writer, pool_op::CREATE_SNAP, 0, "x").result, -1);
     assert_eq!(ask(&mut c, writer, pool_op::CREATE_UNMANAGED_SNAP, 0, "").result, 0);
 }
+
+/// A tenant with one namespace of a pool could write images there and not take snapshots of them.
+#[test]
+fn who_may_write_to_one_namespace_may_number_the_pools_snapshots() {
+    let (mut c, admin) = with_pool();
+    let mut result = |number: u64, osd: &str| {
+        let entity = format!("client.t{number}");
+        let caps = format!(r#"["mon","profile rbd","osd","{osd}"]"#);
+        c.ok(admin, &format!(r#"{{"prefix":"auth get-or-create","entity":"{entity}","caps":{caps}}}"#));
+        let name = EntityName { kind: EntityType::CLIENT, num: 4300 + number as i64 };
+        let conn = c.open(&entity, name, cluster::addrs(0), "profile rbd");
+        ask(&mut c, conn, pool_op::CREATE_UNMANAGED_SNAP, 0, "").result
+    };
+    assert_eq!(result(1, "profile rbd pool=p namespace=n"), 0);
+    assert_eq!(result(2, "allow rw pool=p object_prefix x"), 0);
+    assert_eq!(result(3, "allow w"), 0);
+    assert_eq!(result(4, "profile rbd-read-only pool=p, profile rbd pool=q"), -1);
+    assert_eq!(result(5, "allow rw namespace=n"), -1);
+    assert_eq!(result(6, "allow rw tag test *=*"), -1);
+    assert_eq!(result(7, "allow class rbd"), -1);
+}

@@ -125,6 +125,19 @@ impl Grant {
         }
     }
 
+    /// Whether it gives the right to write to some objects of this pool: to all of every pool, or to any of this one.
+    /// Which ones, and from where, is not asked; nor is a tag, which may or may not be this pool's.
+    fn writes_within(&self, pool: &str) -> bool {
+        match self {
+            Grant::Profile { grants, .. } => grants.iter().any(|grant| grant.writes_within(pool)),
+            Grant::Direct { spec: Spec::Class { .. }, .. } => false,
+            Grant::Direct { what, spec: Spec::Rights(rights), .. } => {
+                rights.covers(OsdRights::W)
+                    && what.pool.as_ref().map_or(*what == Match::default(), |named| named == pool)
+            }
+        }
+    }
+
     /// Whether this grant, with the class calls that earlier ones allowed, allows the request.
     fn allows(&self, request: &OsdRequest<'_>, classes_allowed: &mut [bool]) -> bool {
         let (what, spec) = match self {
@@ -230,6 +243,12 @@ impl OsdCap {
     /// Whether everything is allowed: ops of such a session need no judgement.
     pub fn is_allow_all(&self) -> bool {
         self.grants.iter().any(Grant::allows_all)
+    }
+
+    /// Whether anything in the pool may be written to, perhaps within one namespace only: then the pool's snapshots may
+    /// be numbered (v16.2 `src/mon/OSDMonitor.cc`, `is_unmanaged_snap_op_permitted`).
+    pub fn may_write_within(&self, pool: &str) -> bool {
+        self.is_allow_all() || self.grants.iter().any(|grant| grant.writes_within(pool))
     }
 
     /// Whether the op is allowed. Reading and writing have to come from one grant; class calls may add up.

@@ -6,7 +6,8 @@
 
 TEST is a module beside this file, `test_rados_cli`; without any, all run. A shape is how daemons are placed and how
 clients connect: embedded-crc, embedded-secure, processes-crc, processes-secure. Tests whose name ends in `_own` start
-clusters of their own and run once. Ends with 'N passed, N failed, N skipped' and exits non-zero if any failed.
+clusters of their own and run once; those in `_once`, which take long and to which it makes no difference how clients
+connect, run in the first shape only. Ends with 'N passed, N failed, N skipped' and exits non-zero if any failed.
 """
 import argparse
 import os
@@ -87,12 +88,13 @@ def run_all(args, chosen, shared, tally):
         os.environ["LOLIGO"] = str(args.loligo.resolve())
         for module in (m for m in chosen if m.endswith("_own")):
             tally.run("its own clusters", module)
-        for shape in (args.shape or SHAPES) if shared else []:
+        for number, shape in enumerate((args.shape or SHAPES) if shared else []):
             flags, mode = SHAPES[shape]
+            here = [m for m in shared if number == 0 or not m.endswith("_once")]
             with tempfile.TemporaryDirectory(prefix="loligo-test-") as parent:
                 with harness.running(Path(parent) / "c", *flags, options={"ms_client_mode": mode}) as cluster:
                     os.environ["CEPH_CONF"] = str(cluster.conf)
-                    for module in shared:
+                    for module in here:
                         tally.run(shape, module)
 
 

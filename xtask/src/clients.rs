@@ -58,10 +58,12 @@ pub(crate) fn test() -> Result<()> {
     run(PYTHON, &["tests/clients/run.py", "--loligo", &release_binary()?])
 }
 
-/// Runs the random operations of several clients, by default for two minutes in each msgr mode.
-pub(crate) fn stress(args: &[&str]) -> Result<()> {
+/// Runs random operations of several clients, by default for two minutes in each msgr mode. `script` in tests/clients
+/// knows which.
+pub(crate) fn stress(script: &str, args: &[&str]) -> Result<()> {
     let binary = release_binary()?;
-    run(PYTHON, &[&["tests/clients/stress_rados.py", "--loligo", &binary], args].concat())
+    let script = format!("tests/clients/{script}");
+    run(PYTHON, &[&[script.as_str(), "--loligo", &binary], args].concat())
 }
 
 /// Builds the binary as users build it, and says where it is.

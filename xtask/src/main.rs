@@ -24,7 +24,10 @@ usage: cargo xtask VERB
   test [WHICH...]  everything, or some of: unit (cargo test of the workspace), clients (the stock Ceph clients against
                    a live cluster; installs them from Debian where it may)
   stress [ARGS...] random operations of several clients, verified, minutes long: ARGS are those of
-                   tests/clients/stress_rados.py, such as --seconds 600 --seed 1";
+                   tests/clients/stress_rados.py, such as --seconds 600 --seed 1
+  stress-rbd [ARGS...]
+                   writers of one block image among snapshots, clones, resizes and kill -9, verified, minutes long:
+                   ARGS are those of tests/clients/stress_rbd.py";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -48,7 +51,8 @@ fn verb(words: &[&str]) -> Result<()> {
         ["idle", clients] => idle::measure(Some(clients)),
         ["test"] => test(&["unit", "clients"]),
         ["test", ref which @ ..] => test(which),
-        ["stress", ref args @ ..] => clients::ensure_installed().and_then(|()| clients::stress(args)),
+        ["stress", ref args @ ..] => stress("stress_rados.py", args),
+        ["stress-rbd", ref args @ ..] => stress("stress_rbd.py", args),
         _ => bail!("{USAGE}"),
     }
 }
@@ -62,6 +66,11 @@ fn verify() -> Result<()> {
 fn fix() -> Result<()> {
     cargo(&["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--allow-staged", "--quiet"])?;
     cargo(&["fmt", "--all"])
+}
+
+fn stress(script: &str, args: &[&str]) -> Result<()> {
+    clients::ensure_installed()?;
+    clients::stress(script, args)
 }
 
 fn tidy_tree() -> Result<()> {

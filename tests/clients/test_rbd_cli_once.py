@@ -496,11 +496,58 @@ class PoolWide(Images):
         self.refused(errno.ENOENT, "info", self.spec("left"))
         self.assertEqual(self.read("stay", 0, 3) + self.read("stay", 0, 3, "s"), b"newold")
 
-    def test_mirroring_is_off(self):
+    def test_mirroring_waits_for_a_daemon(self):
+        """What an image says of its mirroring is kept; who would carry it out is another program."""
+        mirror = lambda *args: self.tool("mirror", *args)
         self.assertEqual(self.tool_json("mirror", "pool", "info", self.pool)["mode"], "disabled")
         self.create("mirrored")
         self.refused(errno.EINVAL, "mirror", "image", "enable", self.spec("mirrored"), "snapshot")
         self.refused(errno.EINVAL, "mirror", "pool", "status", self.pool)
+        mirror("pool", "enable", self.pool, "image")
+        self.assertEqual(self.tool_json("mirror", "pool", "info", self.pool)["mode"], "image")
+        mirror("image", "enable", self.spec("mirrored"), "snapshot")
+        info = self.tool_json("info", self.spec("mirrored"))["mirroring"]
+        self.assertEqual((info["mode"], info["state"], info["primary"]), ("snapshot", "enabled", True))
+        self.assertIn("no mirror tx peers", self.refused(errno.EINVAL, "mirror", "image", "snapshot", self.spec("mirrored")))
+        status = self.tool_json("mirror", "pool", "status", self.pool)["summary"]
+        self.assertEqual((status["health"], status["states"]), ("WARNING", {"unknown": 1}))
+        mirror("image", "disable", self.spec("mirrored"))
+        mirror("pool", "disable", self.pool)
+        self.assertEqual(self.tool_json("mirror", "pool", "info", self.pool)["mode"], "disabled")
+        self.assertEqual(self.tool_json("snap", "ls", "--all", self.spec("mirrored")), [])
+
+    def test_journaled_mirroring_changes_sides(self):
+        self.tool("mirror", "pool", "enable", self.pool, "image")
+        self.create("sides", features=rbd.RBD_FEATURE_EXCLUSIVE_LOCK | rbd.RBD_FEATURE_JOURNALING)
+        self.tool("mirror", "image", "enable", self.spec("sides"), "journal")
+        primary = lambda: self.tool_json("info", self.spec("sides"))["mirroring"]["primary"]
+        self.assertTrue(primary())
+        self.tool("mirror", "image", "demote", self.spec("sides"))
+        self.assertFalse(primary())
+        with self.image("sides") as image, self.assertRaises(rbd.PermissionError):
+            image.write(b"x", 0)
+        self.tool("mirror", "image", "promote", self.spec("sides"))
+        self.assertTrue(primary())
+        self.write("sides", (0, b"x"))
+        self.tool("mirror", "image", "disable", self.spec("sides"))
+        self.tool("mirror", "pool", "disable", self.pool)
+
+    def test_statistics_are_shown_or_said_to_be_missing(self):
+        """Ceph's manager keeps them in a module, and the tool knows what to say where it is not there: as on Loligo.
+
+        Where it is there, the tool waits for images that are worked on, here for no longer than a moment.
+        """
+        done = harness.run("timeout", "5", "rbd", "perf", "image", "iostat", self.pool, check=False)
+        is_missing = "'rbd_support' mgr module is not enabled" in done.stderr
+        self.assertEqual(done.returncode, errno.EOPNOTSUPP if is_missing else 124, done.stderr)
+
+    def test_encryption(self):
+        """It is the client's work; what the cluster stores is unreadable."""
+        self.create("secret", size=32 * MIB)
+        with self.files() as files:
+            (files / "passphrase").write_text("open sesame")
+            self.tool("encryption", "format", self.spec("secret"), "luks2", files / "passphrase")
+        self.assertEqual(self.read("secret", 0, 6), b"LUKS\xba\xbe")
 
 
 if __name__ == "__main__":

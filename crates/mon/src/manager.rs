@@ -139,6 +139,10 @@ impl Mon {
             return Ok(admin::Reply::data(self.manager_table.descriptions()));
         }
         let Some(spec) = self.manager_table.find(call) else {
+            if call.prefix.starts_with("rbd ") {
+                // What the tool `rbd` takes for an answer: it then says that the module is not enabled.
+                return refuse(Errno::EOPNOTSUPP, "statistics, tasks and schedules of block images are not kept here");
+            }
             return refuse(Errno::EINVAL, format!("No handler found for '{}'", call.prefix));
         };
         let allowed = AuthName::parse(&session.peer.entity).is_some_and(|entity| {

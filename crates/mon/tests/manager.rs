@@ -79,6 +79,8 @@ fn commands_about_the_cluster_need_the_managers_capabilities() {
     let expected = (-22, "No handler found for 'osd tree'".to_owned(), String::new());
     assert_eq!(cli(&mut c, reader, "osd tree"), expected);
     assert_eq!(cli(&mut c, reader, "pg scrub").0, -13);
+    // The tool `rbd` tells its user that statistics are not kept by this errno, and that it failed by any other.
+    assert_eq!(cli(&mut c, reader, "rbd perf image stats").0, -95);
     let (_, _, known) = cli(&mut c, reader, "get_command_descriptions");
     assert!(known.contains("\"osd\",\"df\"") && !known.contains("\"osd\",\"tree\""), "{known}");
     // Older clients say the same with the message that is for daemons, without naming the cluster.

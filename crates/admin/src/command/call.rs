@@ -39,7 +39,9 @@ impl Call {
         if text.len() > COMMAND_JSON_BYTES_MAX {
             return refuse(Errno::E2BIG, "the command is too long");
         }
-        let Ok(Json::Object(mut arguments)) = serde_json::from_str(&text) else {
+        // What follows the object is nobody's: the tool `rbd` sends a quotation mark there, and Ceph's parser stops before.
+        let mut values = serde_json::Deserializer::from_str(&text).into_iter();
+        let Some(Ok(Json::Object(mut arguments))) = values.next() else {
             return refuse(Errno::EINVAL, "command is not a JSON object");
         };
         let Some(Json::String(prefix)) = arguments.remove("prefix") else {
@@ -198,6 +200,13 @@ mod tests {
         assert_eq!(call.list("ids"), Ok(vec!["1".to_owned(), "2".to_owned()]));
         assert_eq!(call.osd("who"), Ok(OsdId(3)));
         assert!(call.int("who").is_err() && call.text("none").is_err() && call.osd("f").is_err());
+    }
+
+    /// `rbd perf image iostat` of 16.2 ends its command so, and was told that it is no JSON.
+    #[test]
+    fn what_follows_a_command_is_ignored() {
+        let call = call("{\n\"prefix\": \"rbd perf image stats\",\n\"format\": \"json\"\n}\"").expect("a command");
+        assert_eq!((call.prefix.as_str(), call.format), ("rbd perf image stats", OutputFormat::Json));
     }
 
     #[test]

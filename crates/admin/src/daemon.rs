@@ -5,6 +5,7 @@
 use crate::command::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
 use crate::counters::{self, CounterSet, CounterSpec, Reading};
 use crate::format::Value;
+use crate::histogram::{self, Histogram};
 use crate::object;
 use crate::options::{self, OPTIONS, OptionSpec, normalize_name};
 use crate::settings::{self, Layer};
@@ -30,6 +31,9 @@ pub trait Administered: Sized + 'static {
 
     /// Shows the daemon's counters, set by set.
     fn visit_counters(&self, see: &mut dyn FnMut(&str, &dyn CounterSet));
+
+    /// Shows the daemon's histograms, each with its set, its name and a line about it.
+    fn visit_histograms(&self, _see: &mut dyn FnMut(&str, &str, &str, &Histogram)) {}
 
     /// Sets back the counters of one set or of all.
     fn reset_counters(&mut self, set: Option<&str>);
@@ -73,6 +77,14 @@ impl<E: Administered> Common<E> {
             perf_dump,
         ),
         spec("perf schema", "describe counters", "admin", "r", perf_schema),
+        spec(
+            "perf histogram dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
+            "show histograms",
+            "admin",
+            "r",
+            histogram_dump,
+        ),
+        spec("perf histogram schema", "describe histograms", "admin", "r", histogram_schema),
         spec("perf reset name=var,type=CephString", "set counters back: one set's, or all", "admin", "rw", perf_reset),
         spec("log flush", "write out buffered log lines", "admin", "rw", log_command),
         spec("log dump", "write recent log lines to the log", "admin", "rw", log_command),
@@ -200,6 +212,38 @@ fn perf_dump<E: Administered>(engine: &mut E, call: &Call) -> Answer {
 
 fn perf_schema<E: Administered>(engine: &mut E, call: &Call) -> Answer {
     Ok(Reply::value(call, &perf(engine, (None, None), |spec, _| counters::schema_value(spec))))
+}
+
+/// The histograms, one object a set, of one set or one counter only where these are named.
+fn histograms<E: Administered>(
+    engine: &E,
+    (set, counter): (Option<&str>, Option<&str>),
+    show: fn(&str, &Histogram) -> Value,
+) -> Value {
+    let mut sets: Vec<(String, Value)> = Vec::new();
+    // Sets without any are there too, as with Ceph.
+    engine.visit_counters(&mut |name, _| sets.push((name.to_owned(), Value::object())));
+    engine.visit_histograms(&mut |owner, name, help, histogram| {
+        if counter.is_none_or(|counter| counter == name)
+            && let Some((_, members)) = sets.iter_mut().find(|(set, _)| set == owner)
+        {
+            members.push(name, show(help, histogram));
+        }
+    });
+    let meant = |name: &str, members: &Value| {
+        set.is_none_or(|set| set == name) && (counter.is_none() || *members != Value::object())
+    };
+    Value::members(sets.into_iter().filter(|(name, members)| meant(name, members)))
+}
+
+fn histogram_dump<E: Administered>(engine: &mut E, call: &Call) -> Answer {
+    let (set, counter) = (call.text_opt("logger")?, call.text_opt("counter")?);
+    let one = (set.as_deref().filter(|s| !s.is_empty()), counter.as_deref().filter(|c| !c.is_empty()));
+    Ok(Reply::value(call, &histograms(engine, one, |_, histogram| histogram.value())))
+}
+
+fn histogram_schema<E: Administered>(engine: &mut E, call: &Call) -> Answer {
+    Ok(Reply::value(call, &histograms(engine, (None, None), |help, _| histogram::schema_value(help))))
 }
 
 fn perf_reset<E: Administered>(engine: &mut E, call: &Call) -> Answer {

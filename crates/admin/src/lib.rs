@@ -15,6 +15,7 @@ pub mod command;
 pub mod counters;
 pub mod daemon;
 pub mod format;
+pub mod histogram;
 pub mod ops;
 pub mod options;
 mod options_table;

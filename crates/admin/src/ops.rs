@@ -23,6 +23,8 @@ pub struct OpView {
     pub flag_point: &'static str,
     /// Who asks: entity, address, and the request's number there.
     pub client: Option<(String, String, u64)>,
+    /// What a daemon shows of it in place of the two above, where they mean nothing.
+    pub info: Option<Value>,
     /// Its stages in order.
     pub events: Vec<(String, Instant)>,
 }
@@ -35,7 +37,10 @@ impl OpView {
     /// As `dump_ops_in_flight` and its kin show it.
     pub fn value(&self, now: Instant) -> Value {
         let end = self.done.unwrap_or(now);
-        let mut data = object! { "flag_point" => self.flag_point };
+        let mut data = Value::object();
+        if self.info.is_none() {
+            data.push("flag_point", self.flag_point);
+        }
         if let Some((client, addr, tid)) = &self.client {
             data.push("client_info", object! { "client" => client, "client_addr" => addr, "tid" => *tid });
         }
@@ -49,6 +54,9 @@ impl OpView {
             object! { "event" => name, "time" => local_time(*at), "duration" => seconds(span) }
         });
         data.push("events", Value::Array(events.collect()));
+        if let Some(info) = &self.info {
+            data.push("info", info.clone());
+        }
         object! {
             "description" => &self.description,
             "initiated_at" => local_time(self.initiated),
@@ -225,6 +233,7 @@ mod tests {
                 done: Some(self.done()),
                 flag_point: "started",
                 client: None,
+                info: None,
                 events: vec![("initiated".to_owned(), self.initiated()), ("done".to_owned(), self.done())],
             }
         }

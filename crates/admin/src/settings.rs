@@ -59,6 +59,11 @@ impl Settings {
         }
     }
 
+    /// All that a layer has, as it was given.
+    pub fn given(&self, layer: Layer) -> impl Iterator<Item = (&str, &str)> {
+        self.layers[layer as usize].iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The value that a layer has, as it was given.
     pub fn layer(&self, layer: Layer, name: &str) -> Option<&str> {
         self.layers[layer as usize].get(name).map(String::as_str)

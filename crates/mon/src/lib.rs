@@ -31,6 +31,7 @@ pub mod sessions;
 mod small_maps;
 pub mod store;
 mod subscriptions;
+mod tracking;
 pub mod version;
 
 pub(crate) use admin::{object, options};

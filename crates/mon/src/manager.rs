@@ -48,6 +48,7 @@ admin::counters! {
 #[derive(Debug, Default)]
 pub(crate) struct Manager {
     name: String,
+    pub(crate) map_epoch: u64,
     settings: Settings,
     counters: ManagerCounters,
 }
@@ -57,6 +58,7 @@ impl Manager {
     pub(crate) fn new(name: &str, options: &BTreeMap<String, String>) -> Manager {
         Manager {
             name: name.to_owned(),
+            map_epoch: 0,
             settings: Settings::from_file(options.clone()),
             counters: ManagerCounters::default(),
         }
@@ -113,6 +115,14 @@ impl Mon {
             Message::MgrClose(m) => self.reply(conn, tid, *m),
             Message::Ping(m) => self.reply(conn, tid, *m),
             other => self.debug_log(LogLevel::Debug, format!("the manager ignored {} of {conn:?}", other.name())),
+        }
+    }
+
+    /// The value that a layer gives one of the manager's options.
+    pub(crate) fn manager_layer(&self, layer: Layer, option: &str) -> Option<String> {
+        match layer {
+            Layer::Mon => self.central.value_for(&self.manager.entity(), option).map(str::to_owned),
+            _ => self.manager.layer(layer, option),
         }
     }
 
@@ -173,6 +183,7 @@ impl Mon {
         let central = self.central.effective(&entity);
         let central = central.into_iter().map(|(name, (value, _))| (name.to_owned(), value.to_owned())).collect();
         self.manager.settings.replace_central(central);
+        self.manager.map_epoch = self.elections;
         self.manager.counters.sessions.0 = self.sessions.iter().filter(|(_, s)| s.manager.is_some()).count() as u64;
         (spec.run)(&mut self.manager, call)
     }

@@ -26,6 +26,7 @@ use crate::services::purged_snaps::PurgedSnaps;
 use crate::services::stats::StatsService;
 use crate::sessions::Sessions;
 use crate::store::{BadStore, Batch, BatchWrites, Image, StoreKey};
+use crate::tracking::{Requests, describe};
 use admin::Administered;
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
@@ -135,6 +136,7 @@ pub struct Mon {
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) counters: Counters,
     pub(crate) daemon_reports: DaemonReports,
+    pub(crate) requests: Requests,
     /// Where the metrics are served.
     pub(crate) metrics_url: Option<String>,
     /// Boots that wait until the map says that the OSD's previous life is over.
@@ -198,6 +200,7 @@ impl Mon {
             overrides: BTreeMap::new(),
             counters: Counters::default(),
             daemon_reports: DaemonReports::default(),
+            requests: Requests::default(),
             metrics_url: None,
             deferred_boots: Vec::new(),
             urgent: true,
@@ -237,7 +240,11 @@ impl Mon {
                     self.sessions.close(conn);
                     self.outbox.push_now(Command::Net(NetCommand::Close { conn }));
                 } else if !self.stopping {
+                    let source = self.sessions.get(conn).map(|s| format!("{} {}", s.peer.name, s.peer.addrs));
+                    let request = self.requests.begin(now, describe(&envelope.message), source.unwrap_or_default());
                     self.dispatch(now, conn, envelope);
+                    let dirty = self.dirty();
+                    self.requests.handled(now, request, self.outbox.gate(dirty));
                 }
             }
             NetEvent::Reset { conn } | NetEvent::Closed { conn, .. } => {
@@ -253,6 +260,7 @@ impl Mon {
     pub fn handle_persisted(&mut self, now: Instant, id: PersistId) {
         if self.outbox.persisted(id) {
             let began = self.counters.began;
+            self.requests.persisted(now, id);
             self.counters.paxos.commit.inc();
             self.counters.paxos.commit_latency.add(now.since(began));
             self.settle(now);
@@ -319,7 +327,7 @@ impl Mon {
     }
 
     /// Changes that answers have to wait for.
-    fn dirty(&self) -> bool {
+    pub(crate) fn dirty(&self) -> bool {
         self.osds.dirty()
             || self.purged_snaps.dirty()
             || self.auth.dirty()
@@ -459,5 +467,6 @@ impl Mon {
             auth_allow_insecure_global_id_reclaim: self.option_bool("auth_allow_insecure_global_id_reclaim"),
         };
         self.auth.mon.keys.set_config(config);
+        self.apply_history_options();
     }
 }

@@ -26,13 +26,17 @@ pub struct Outbox {
 impl Outbox {
     /// Queues an output. `dirty` says that there are changes no submitted batch carries yet.
     pub fn push(&mut self, command: Command, dirty: bool) {
+        match self.gate(dirty) {
+            None => self.ready.push_back(command),
+            Some(gate) => self.held.push_back((gate, command)),
+        }
+    }
+
+    /// The batch that what is said now waits for, if it waits.
+    pub fn gate(&self, dirty: bool) -> Option<PersistId> {
         let gate = if dirty { PersistId(self.submitted.0 + 1) } else { self.submitted };
         let gate = self.held.back().map_or(gate, |(last, _)| gate.max(*last));
-        if gate <= self.persisted && self.held.is_empty() {
-            self.ready.push_back(command);
-        } else {
-            self.held.push_back((gate, command));
-        }
+        (gate > self.persisted).then_some(gate)
     }
 
     /// Queues an output that depends on nothing: log lines.
@@ -104,6 +108,7 @@ mod tests {
         outbox.push(line("changed again"), true);
         assert!(matches!(outbox.poll(), Some(Command::Persist { id: PersistId(1), .. })));
         assert!(!outbox.persisted(PersistId(7)));
+        assert_eq!((outbox.gate(false), outbox.gate(true)), (Some(PersistId(2)), Some(PersistId(2))));
         assert!(outbox.persisted(PersistId(1)));
         assert_eq!(outbox.poll(), Some(line("changed")));
         assert_eq!(outbox.poll(), Some(line("read behind it")));

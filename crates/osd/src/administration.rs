@@ -6,6 +6,7 @@ use crate::commands;
 use crate::limits::{CLIENT_REQUEST_BYTES_MAX, CLIENT_REQUESTS_MAX};
 use crate::osd::Osd;
 use admin::counters::CounterSet;
+use admin::histogram::Histogram;
 use admin::ops::HistoryLimits;
 use admin::{Administered, Answer, Call, Layer, Transport, transport};
 use base::{Duration, Errno, Instant};
@@ -75,6 +76,7 @@ impl Administered for Osd {
 
     fn set_override(&mut self, option: &str, value: Option<String>) {
         self.core.settings.set_override(option, value);
+        self.manager.report_soon();
         self.apply_options();
     }
 
@@ -101,10 +103,15 @@ impl Administered for Osd {
         see("throttle-osd_client_messages", &count);
     }
 
+    fn visit_histograms(&self, see: &mut dyn FnMut(&str, &str, &str, &Histogram)) {
+        self.core.histograms.visit(&mut |name, help, histogram| see("osd", name, help, histogram));
+    }
+
     fn reset_counters(&mut self, set: Option<&str>) {
         let meant = |name: &str| set.is_none_or(|set| set == name);
         if meant("osd") {
             self.core.counters.reset();
+            self.core.histograms = Default::default();
         }
         if meant("throttle-osd_client_bytes") || meant("throttle-osd_client_messages") {
             self.core.throttle.reset();

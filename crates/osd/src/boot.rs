@@ -151,6 +151,8 @@ pub fn boot_message(core: &Core, boot_epoch: Epoch) -> OsdBoot {
     add("ceph_version_short", crate::VERSION.to_owned());
     add("ceph_release", "pacific".to_owned());
     add("front_addr", public_addrs.to_string());
+    add("hb_front_addr", public_addrs.to_string());
+    add("hb_back_addr", cluster_addrs.to_string());
     add("back_addr", cluster_addrs.to_string());
     let superblock = OsdSuperblock {
         cluster_fsid: *fsid,

@@ -61,6 +61,14 @@ const COMMANDS: &[CommandSpec<Osd>] = &[
     spec("get_latest_osdmap", "ask the monitor for a newer OSD map", "osd", "r", latest_map),
     spec("send_beacon", "send the monitor a sign of life now", "osd", "r", send_beacon),
     spec("list_devices", "list the devices of the store", "osd", "r", list_devices),
+    spec(
+        "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false \
+         name=object_size,type=CephInt,req=false name=object_num,type=CephInt,req=false",
+        "measure how fast the store takes writes: bytes in all, bytes a write, and of how many objects of which size",
+        "osd",
+        "rw",
+        crate::bench::on_the_socket,
+    ),
     spec("compact", "compact the store", "osd", "rw", compact),
     spec(
         "heap name=heapcmd,type=CephString name=value,type=CephString,req=false",
@@ -89,10 +97,18 @@ impl Osd {
     /// A command that came over the network.
     pub(crate) fn told(&mut self, conn: ConnId, tid: u64, command: &Command) {
         let session = self.core.sessions.get(conn).filter(|session| session.caps.allows_all());
-        let answer = match session.map(|session| session.peer.entity.clone()) {
-            Some(entity) => Call::parse(self.core.now, &entity, &command.command, command.input.clone())
-                .and_then(|call| self.run_command(&call)),
+        let call = match session.map(|session| session.peer.entity.clone()) {
+            Some(entity) => Call::parse(self.core.now, &entity, &command.command, command.input.clone()),
             None => refuse(Errno::EACCES, "access denied"),
+        };
+        let answer = match call {
+            // It answers when the store has.
+            Ok(call) if call.prefix == "bench" => match self.begin_bench(conn, tid, call) {
+                Ok(()) => return,
+                Err(no) => Err(no),
+            },
+            Ok(call) => self.run_command(&call),
+            Err(no) => Err(no),
         };
         let reply = match answer {
             Ok(reply) => CommandReply { result: 0, status: reply.text, output: reply.data },

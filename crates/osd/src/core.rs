@@ -6,7 +6,7 @@
 use crate::cluster_log::ClusterLog;
 use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
-use crate::counters::{OsdCounters, ThrottleCounters};
+use crate::counters::{OpHistograms, OsdCounters, ThrottleCounters};
 use crate::map_follower::MapBlobs;
 use crate::peers::Peers;
 use crate::pg::fullness::FullPools;
@@ -71,8 +71,10 @@ pub struct ReadFor {
 pub enum CommitFor {
     /// A placement group's.
     Pg(PgId, PgCommit),
-    /// The OSD's own record of maps.
-    Maps,
+    /// The OSD's own records, for which nothing waits.
+    Own,
+    /// A piece of a measurement of the store.
+    Bench,
 }
 
 /// The shared part.
@@ -116,6 +118,8 @@ pub struct Core {
     pub settings: Settings,
     /// What is counted.
     pub counters: OsdCounters,
+    /// Operations by latency and size.
+    pub histograms: OpHistograms,
     /// What the throttle of clients' requests counts.
     pub throttle: ThrottleCounters,
     /// The slowest requests of late.
@@ -161,6 +165,7 @@ impl Core {
             own_requests: 0,
             settings,
             counters: OsdCounters::default(),
+            histograms: OpHistograms::default(),
             throttle: ThrottleCounters::default(),
             history: History::default(),
             track: true,

@@ -6,6 +6,7 @@
 
 use crate::ops::OpClass;
 use crate::pg::client_io::ClientRequest;
+use admin::histogram::Histogram;
 use base::Instant;
 
 admin::counters! {
@@ -69,6 +70,37 @@ admin::counters! {
     }
 }
 
+/// Operations by latency and size.
+#[derive(Clone, Debug, Default)]
+pub struct OpHistograms {
+    r_out: Histogram,
+    w_in: Histogram,
+    rw_in: Histogram,
+    rw_out: Histogram,
+}
+
+impl OpHistograms {
+    fn finish(&mut self, class: OpClass, nanos: u64, in_bytes: u64, out_bytes: u64) {
+        match class {
+            OpClass::Read => self.r_out.add(nanos, out_bytes),
+            OpClass::Write => self.w_in.add(nanos, in_bytes),
+            OpClass::ReadModify => {
+                self.rw_in.add(nanos, in_bytes);
+                self.rw_out.add(nanos, out_bytes);
+            }
+        }
+    }
+
+    /// Shows each: its name and what it is of.
+    pub(crate) fn visit(&self, see: &mut dyn FnMut(&str, &str, &Histogram)) {
+        see("op_r_latency_out_bytes_histogram", "Reads by latency (waiting included) and bytes returned", &self.r_out);
+        see("op_w_latency_in_bytes_histogram", "Writes by latency (waiting included) and bytes brought", &self.w_in);
+        let rw = "Writes that depend on contents by latency (waiting included) and bytes";
+        see("op_rw_latency_in_bytes_histogram", &format!("{rw} brought"), &self.rw_in);
+        see("op_rw_latency_out_bytes_histogram", &format!("{rw} returned"), &self.rw_out);
+    }
+}
+
 /// When a request reached the stages of its way; zero for those it has not reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stamps {
@@ -114,7 +146,13 @@ impl OsdCounters {
     }
 
     /// Counts a request that is answered now with so many bytes.
-    pub(crate) fn finish(&mut self, now: Instant, request: &ClientRequest, out_bytes: u64) {
+    pub(crate) fn finish(
+        &mut self,
+        now: Instant,
+        request: &ClientRequest,
+        out_bytes: u64,
+        histograms: &mut OpHistograms,
+    ) {
         let stamps = &request.stamps;
         let took = now.since(stamps.initiated);
         let processed = now.since(stamps.reached.max(stamps.initiated));
@@ -125,6 +163,8 @@ impl OsdCounters {
         self.op_process_latency.add(processed);
         self.op_prepare_latency.add(prepared);
         let in_bytes = request.payload_bytes();
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        histograms.finish(request.plan.class, nanos, in_bytes, out_bytes);
         match request.plan.class {
             OpClass::Read => {
                 self.op_r.inc();

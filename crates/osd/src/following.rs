@@ -149,7 +149,7 @@ impl Osd {
             pg.drop_requests(&mut self.core);
             if pg.exists {
                 let t = Transaction::remove(pg.collection());
-                self.core.commit(CommitFor::Maps, t);
+                self.core.commit(CommitFor::Own, t);
             }
             self.core.stats_changed = true;
         }
@@ -162,6 +162,6 @@ impl Osd {
             self.core.born = self.core.epoch();
         }
         let t = store_maps(&self.core, create);
-        self.core.commit(CommitFor::Maps, t);
+        self.core.commit(CommitFor::Own, t);
     }
 }

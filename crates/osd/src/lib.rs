@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod administration;
+mod bench;
 pub mod boot;
 pub mod caps;
 mod class;

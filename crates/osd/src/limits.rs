@@ -4,6 +4,10 @@
 
 use base::Duration;
 
+/// Writes of a measurement of the store under way at once: enough to keep any store busy, 256 MiB of the usual size at
+/// the most.
+pub const BENCH_WRITES_MAX: u64 = 16;
+
 /// The longest object name and locator key, in bytes (`osd_max_object_name_len`).
 pub const OBJECT_NAME_BYTES_MAX: usize = 2048;
 /// The longest namespace, in bytes (`osd_max_object_namespace_len`).

@@ -7,8 +7,8 @@
 use crate::cluster_log::Level;
 use crate::osd::Osd;
 use crate::tracking::SlowOps;
-use admin::Administered;
 use admin::counters::{Reading, Unit};
+use admin::{Administered, Layer};
 use base::Instant;
 use std::collections::BTreeMap;
 use wire::messages::{CounterType, MgrReport, Rest};
@@ -27,9 +27,23 @@ pub(crate) struct ManagerReports {
     declared: bool,
     /// Whether the last report told of slow requests.
     slow: bool,
+    /// The configuration that was told last.
+    config: Option<Configuration>,
 }
 
+/// Options that something gave a value: by name, and by the number of what gave it (`CONF_*`, v16.2
+/// `src/common/config.h`).
+type Configuration = BTreeMap<String, BTreeMap<i32, String>>;
+
+/// The numbers of layers there.
+const LEVELS: [(Layer, i32); 3] = [(Layer::Mon, 1), (Layer::File, 2), (Layer::Override, 5)];
+
 impl ManagerReports {
+    /// Something has changed that people will want to see.
+    pub(crate) fn report_soon(&mut self) {
+        self.sent = None;
+    }
+
     /// The session is new: nothing has been declared on it.
     pub(crate) fn begin_again(&mut self) {
         *self = ManagerReports::default();
@@ -50,6 +64,25 @@ impl Encode for Metric {
 }
 
 impl Osd {
+    /// The configuration as it is reported: whole, if it is not what was told last, and encoded; else nothing.
+    fn config_report(&mut self) -> Vec<u8> {
+        let mut config = Configuration::new();
+        for (layer, level) in LEVELS {
+            for (name, value) in self.core.settings.given(layer) {
+                config.entry(name.to_owned()).or_default().insert(level, value.to_owned());
+            }
+        }
+        if self.manager.config.as_ref() == Some(&config) {
+            return Vec::new();
+        }
+        let mut e = Encoder::new();
+        e.put(&config);
+        // Options of the monitor's that this daemon does not know.
+        e.len(0);
+        self.manager.config = Some(config);
+        e.as_slice().to_vec()
+    }
+
     /// The report, if it is due.
     pub(crate) fn manager_report(&mut self) -> Option<MgrReport> {
         let now = self.core.now;
@@ -95,8 +128,8 @@ impl Osd {
         });
         let mut rest = Encoder::new();
         rest.put(&vec![Metric(slow)]);
-        // No configuration, no performance queries, no status of tasks, no metric reports.
-        rest.len(0);
+        rest.blob(&self.config_report());
+        // No performance queries, no status of tasks, no metric reports.
         rest.len(0);
         rest.bool(false);
         rest.bool(false);

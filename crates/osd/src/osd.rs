@@ -6,6 +6,7 @@
 //!
 //! Read next: `life` (boot to stop), `following` (maps), `requests` (clients), `peer_messages` (other OSDs), `pg`.
 
+use crate::bench::Bench;
 use crate::boot::BootImage;
 use crate::config::OsdConfig;
 use crate::core::{Command, CommitFor, Core, Level};
@@ -43,6 +44,7 @@ pub struct Osd {
     pub(crate) life: Life,
     pub(crate) stats: Reporter,
     pub(crate) manager: ManagerReports,
+    pub(crate) bench: Option<Bench>,
     pub(crate) transport: Transport,
     pub(crate) transport_base: Transport,
 }
@@ -107,6 +109,7 @@ impl Osd {
             life,
             stats,
             manager: ManagerReports::default(),
+            bench: None,
             transport: Transport::default(),
             transport_base: Transport::default(),
         };
@@ -228,7 +231,8 @@ impl Osd {
             return self.stop();
         }
         match commit {
-            CommitFor::Maps => {}
+            CommitFor::Own => {}
+            CommitFor::Bench => self.bench_committed(),
             CommitFor::Pg(id, what) => {
                 if let Some(pg) = self.pgs.get_mut(&id) {
                     pg.handle_commit(&mut self.core, what);

@@ -104,6 +104,7 @@ pub(crate) fn view(core: &Core, request: &ClientRequest, stands: Option<Stands>,
         done,
         flag_point: stands.map_or("commit sent; apply or cleanup", Stands::flag_point),
         client: Some((request.reqid.name.to_string(), addr, request.tid)),
+        info: None,
         events,
     }
 }
@@ -128,7 +129,7 @@ impl Tracked for Finished {
 
 /// Takes a request that is answered now into account.
 pub(crate) fn finish(core: &mut Core, request: &ClientRequest, out_bytes: u64) {
-    core.counters.finish(core.now, request, out_bytes);
+    core.counters.finish(core.now, request, out_bytes, &mut core.histograms);
     let took = core.now.since(request.stamps.initiated);
     if core.track && core.history.wants(took) {
         let finished = Finished(view(core, request, None, Some(core.now)));

@@ -10,6 +10,7 @@ mod admin_socket;
 pub mod ask;
 pub mod clock;
 pub mod daemon;
+mod host;
 pub mod hub;
 pub mod image;
 pub mod local;

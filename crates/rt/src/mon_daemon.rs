@@ -5,6 +5,7 @@
 
 use crate::clock::entropy;
 use crate::daemon::{Daemon, DaemonFailed, Output};
+use crate::host;
 use crate::hub::Hub;
 use crate::metrics::{self, MetricsServer, PageRequest};
 use crate::mon_store::{Batch, MonStore, MonStoreError};
@@ -111,7 +112,7 @@ fn start(now: Instant, setup: MonSetup, metrics_url: Option<String>) -> Result<M
         hostname: setup.hostname.clone(),
         modes: setup.modes,
         options: setup.options,
-        metadata: BTreeMap::new(),
+        metadata: host::metadata(&setup.hostname),
     };
     let mut rng = SecretRng::from_entropy(entropy());
     if contents.is_empty() {

@@ -4,6 +4,7 @@
 
 use crate::clock::entropy;
 use crate::daemon::{Daemon, DaemonFailed, Output};
+use crate::host::{self, Metadata};
 use crate::hub::Hub;
 use crate::image;
 use crate::reactor::{self, ReactorConfig, Stopper};
@@ -96,6 +97,7 @@ fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
     let (store, osd_fsid) = open_store(&setup)?;
     let mut ask = |request| store.read(&request);
     let boot = BootImage::load(setup.id, osd_fsid, &mut ask).map_err(|e| e.to_string())?;
+    let metadata = metadata(&setup);
     let config = OsdConfig {
         id: setup.id,
         fsid: setup.fsid,
@@ -104,7 +106,7 @@ fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
         mon_addrs: vec![setup.mon],
         public_addrs: setup.addrs.clone(),
         cluster_addrs: setup.addrs,
-        metadata: metadata(&setup.hostname),
+        metadata,
         store_bytes: MEMORY_STORE_BYTES,
         accept_loss: true,
         stats_interval: STATS_PERIOD,
@@ -115,11 +117,22 @@ fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
     Ok(OsdDaemon { name, engine, store, image })
 }
 
-fn metadata(hostname: &str) -> BTreeMap<String, String> {
-    [("hostname", hostname), ("osd_objectstore", "memory"), ("arch", std::env::consts::ARCH)]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
+fn metadata(setup: &OsdSetup) -> Metadata {
+    let data = setup.data.display().to_string();
+    let own = [
+        ("osd_objectstore", "memory"),
+        ("osd_data", data.as_str()),
+        // Memory does not turn.
+        ("rotational", "0"),
+        ("journal_rotational", "0"),
+        ("default_device_class", "ssd"),
+        ("front_iface", ""),
+        ("back_iface", ""),
+    ];
+    let mut metadata = host::metadata(&setup.hostname);
+    metadata.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    metadata.insert("osd_device_bytes".to_owned(), MEMORY_STORE_BYTES.to_string());
+    metadata
 }
 
 /// An OSD as the reactor drives it.

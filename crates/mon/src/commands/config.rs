@@ -10,6 +10,8 @@ use crate::object;
 use crate::options::OPTIONS;
 use crate::options::{self, Level, OptionSpec, normalize_name};
 use crate::services::config::Target;
+use admin::settings::LAYERS;
+use admin::{Administered, Layer};
 use base::{Errno, OsdId};
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -341,29 +343,61 @@ fn assimilate(mon: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::data(out))
 }
 
-/// What is known of a running daemon's options: name, value, where from, default.
-fn running(mon: &Mon, who: &str) -> Result<Vec<(&'static OptionSpec, String, &'static str)>, Refused> {
-    let osd = who.strip_prefix("osd.").and_then(|id| id.parse().ok()).map(OsdId);
-    let there = osd.is_some_and(|osd| mon.osds.map().is_up(osd)) || *who == format!("mon.{}", mon.config.name);
-    if !there {
-        return refuse(Errno::ENOENT, format!("no config state for daemon {who}"));
+/// An option of a running daemon: its value, where that is from, and what it overrides, the strongest first.
+struct Running {
+    option: &'static OptionSpec,
+    value: String,
+    source: &'static str,
+    overrides: Vec<(&'static str, String)>,
+}
+
+impl Running {
+    /// From what there is, the weakest first; the default where there is nothing.
+    fn of(option: &'static OptionSpec, given: impl Iterator<Item = (&'static str, String)>) -> Running {
+        let mut overrides: Vec<_> =
+            given.map(|(source, value)| (source, option.normalize(&value).unwrap_or(value))).collect();
+        let (source, value) = overrides.pop().unwrap_or(("default", option.default.to_owned()));
+        overrides.reverse();
+        Running { option, value, source, overrides }
     }
-    let entity = mon.entity_for_config(who, "");
-    let effective = mon.central.effective(&entity);
-    let myself = osd.is_none();
-    let state = |option: &'static OptionSpec| {
-        if let Some(value) = mon.overrides.get(option.name).filter(|_| myself) {
-            return (option, value.clone(), "override");
-        }
-        if let Some(value) = mon.config.options.get(option.name) {
-            return (option, option.normalize(value).unwrap_or_else(|_| value.clone()), "file");
-        }
-        match effective.get(option.name) {
-            Some((value, _)) => (option, (*value).to_owned(), "mon"),
-            None => (option, option.default.to_owned(), "default"),
-        }
+}
+
+/// Where a value is from, by the number that daemons report (`CONF_*`).
+fn source_name(level: i32) -> &'static str {
+    match level {
+        0 => "default",
+        1 => "mon",
+        2 => "file",
+        3 => "env",
+        4 => "cmdline",
+        5 => "override",
+        _ => "final",
+    }
+}
+
+/// What is known of a running daemon's options: an OSD reports them, the monitor and the manager are this process.
+fn running(mon: &Mon, who: &str) -> Result<Vec<Running>, Refused> {
+    let osd = who.strip_prefix("osd.").and_then(|id| id.parse().ok()).map(OsdId);
+    let own: Option<&dyn Fn(Layer, &str) -> Option<String>> = match who {
+        _ if *who == mon.entity() => Some(&|layer, name| mon.layer(layer, name)),
+        _ if *who == mon.manager.entity() => Some(&|layer, name| mon.manager_layer(layer, name)),
+        _ => None,
     };
-    Ok(OPTIONS.iter().map(state).collect())
+    if let Some(layer_of) = own {
+        let of = |option: &'static OptionSpec| {
+            Running::of(option, LAYERS.iter().filter_map(|l| Some((l.name(), layer_of(*l, option.name)?))))
+        };
+        return Ok(OPTIONS.iter().map(of).collect());
+    }
+    let report = osd.filter(|osd| mon.osds.map().is_up(*osd)).and_then(|osd| mon.daemon_reports.of(osd));
+    let Some(config) = report.and_then(|report| report.config.as_ref()) else {
+        return refuse(Errno::ENOENT, format!("no config state for daemon {who}"));
+    };
+    let of = |option: &'static OptionSpec| {
+        let given = config.get(option.name).into_iter().flatten();
+        Running::of(option, given.map(|(level, value)| (source_name(*level), value.clone())))
+    };
+    Ok(OPTIONS.iter().map(of).collect())
 }
 
 fn show(mon: &mut Mon, call: &Call) -> Answer {
@@ -371,12 +405,12 @@ fn show(mon: &mut Mon, call: &Call) -> Answer {
     let mut options = running(mon, &who)?;
     if let Some(key) = call.text_opt("key")? {
         let key = normalize_name(&key);
-        return match options.into_iter().find(|(option, ..)| option.name == key) {
-            Some((_, value, _)) => Ok(Reply::data(format!("{value}\n"))),
+        return match options.into_iter().find(|running| running.option.name == key) {
+            Some(running) => Ok(Reply::data(format!("{}\n", running.value))),
             None => refuse(Errno::ENOENT, format!("unrecognized key '{key}'")),
         };
     }
-    options.retain(|(.., source)| *source != "default");
+    options.retain(|running| running.source != "default");
     Ok(show_options(call, options))
 }
 
@@ -384,14 +418,17 @@ fn show_with_defaults(mon: &mut Mon, call: &Call) -> Answer {
     Ok(show_options(call, running(mon, &call.text("who")?)?))
 }
 
-fn show_options(call: &Call, mut options: Vec<(&'static OptionSpec, String, &'static str)>) -> Reply {
-    options.sort_by_key(|(option, ..)| option.name);
+fn show_options(call: &Call, mut options: Vec<Running>) -> Reply {
+    options.sort_by_key(|running| running.option.name);
     let value = || {
-        Value::array(options.iter().map(|(option, value, source)| {
-            let mut shown = object! { "name" => option.name, "value" => value, "source" => *source };
-            if *source != "default" {
-                let default = object! { "source" => "default", "value" => option.default };
-                shown.push("overrides", Value::Array(vec![default]));
+        Value::array(options.iter().map(|running| {
+            let Running { option, value, source, overrides } = running;
+            let mut shown = object! { "name" => option.name, "value" => value.as_str(), "source" => *source };
+            if !overrides.is_empty() {
+                let overridden = overrides.iter().map(|(source, value)| {
+                    object! { "source" => *source, "value" => value.as_str() }
+                });
+                shown.push("overrides", Value::array(overridden));
             }
             shown
         }))
@@ -401,9 +438,16 @@ fn show_options(call: &Call, mut options: Vec<(&'static OptionSpec, String, &'st
         for heading in ["NAME", "VALUE", "SOURCE", "OVERRIDES", "IGNORES"] {
             table.column(heading, Align::Left);
         }
-        for (option, value, source) in &options {
-            let overrides = if *source == "default" { String::new() } else { format!("default[{}]", option.default) };
-            table.row([option.name.to_owned(), value.clone(), (*source).to_owned(), overrides, String::new()]);
+        for Running { option, value, source, overrides } in &options {
+            // What is overridden by the same value stands in parentheses.
+            let mut overridden = String::new();
+            for (source, weaker) in overrides.iter().rev() {
+                let comma = if overridden.is_empty() { "" } else { "," };
+                let text =
+                    if weaker == value { format!("({source}[{weaker}])") } else { format!("{source}[{weaker}]") };
+                overridden += &format!("{comma}{text}");
+            }
+            table.row([option.name.to_owned(), value.clone(), (*source).to_owned(), overridden, String::new()]);
         }
         table.render()
     };

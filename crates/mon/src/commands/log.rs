@@ -5,6 +5,8 @@ use crate::format::Value;
 use crate::mon::Mon;
 use crate::services::log::{LogLevel, line_value, plain_lines};
 use base::Errno;
+use wire::messages::{AuthName, LogEntry};
+use wire::types::{AddrVec, EntityName, EntityType};
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("log name=logtext,type=CephString,n=N", "write a line to the cluster log", "mon", "rw", write),
@@ -21,7 +23,19 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 
 fn write(mon: &mut Mon, call: &Call) -> Answer {
     let text = call.list("logtext")?.join(" ");
-    mon.cluster_log(call.now, LogLevel::INFO, "cluster", text);
+    // The line is the client's own; it numbers none.
+    let name = call.entity.split_once('.').map_or(("client", ""), |(kind, id)| (kind, id));
+    let kind = EntityType::from_name(name.0).unwrap_or(EntityType::CLIENT);
+    mon.log.add(LogEntry {
+        name: AuthName { kind, id: name.1.to_owned() },
+        rank: EntityName { kind, num: -1 },
+        addrs: AddrVec::default(),
+        stamp: call.now.into(),
+        seq: 0,
+        level: LogLevel::INFO.0,
+        text,
+        channel: "cluster".to_owned(),
+    });
     Ok(Reply::empty())
 }
 

@@ -5,7 +5,7 @@
 
 use super::{CommandTable, MODULES};
 use crate::manager::Manager;
-use admin::{Administered, Answer, Call, CommandSpec, Common, Reply, object, spec};
+use admin::{Answer, Call, CommandSpec, Common, Reply, object, spec};
 use std::sync::LazyLock;
 
 /// The commands that are a manager's. Whole families end in a star.
@@ -84,7 +84,7 @@ pub(crate) fn manager_tell_table() -> &'static admin::CommandTable<Manager> {
 }
 
 fn mgr_status(manager: &mut Manager, call: &Call) -> Answer {
-    let value = object! { "name" => manager.entity(), "state" => "active", "served_by" => "the monitor" };
+    let value = object! { "mgrmap_epoch" => manager.map_epoch, "initialized" => true };
     Ok(Reply::value(call, &value))
 }
 

@@ -2,10 +2,12 @@
 //!
 //! The monitor does the manager's duties; these commands say so in Ceph's shapes, so that tools which ask go on.
 
-use super::{Answer, Call, CommandSpec, Reply, spec};
+use super::{Answer, Call, CommandSpec, Reply, refuse, spec};
 use crate::format::{Align, Table, Value, address, quantity};
 use crate::mon::Mon;
 use crate::object;
+use base::Errno;
+use std::collections::BTreeMap;
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("mgr stat", "show who does the manager's duties", "mgr", "r", stat),
@@ -17,9 +19,25 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "show what managers say of their machines",
         "mgr",
         "r",
-        empty_list,
+        metadata,
     ),
-    spec("mgr versions", "count managers by version", "mgr", "r", empty_object),
+    spec(
+        "mgr count-metadata name=property,type=CephString",
+        "count managers by a field of their metadata",
+        "mgr",
+        "r",
+        count_metadata,
+    ),
+    spec("mgr versions", "count managers by version", "mgr", "r", versions),
+    spec("mgr fail name=who,type=CephString,req=false", "there is no other manager to take over", "mgr", "rw", fail),
+    spec(
+        "mgr module enable name=module,type=CephString name=force,type=CephChoices,strings=--force,req=false",
+        "enable a manager module",
+        "mgr",
+        "rw",
+        module_enable,
+    ),
+    spec("mgr module disable name=module,type=CephString", "disable a manager module", "mgr", "rw", module_disable),
     spec("service dump", "list registered services", "service", "r", service_dump),
     spec("service status", "show the status of registered services", "service", "r", empty_object),
     spec("device ls", "list devices", "mgr", "r", device_ls),
@@ -70,14 +88,82 @@ fn empty_object(_: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::value(call, &Value::object()))
 }
 
-fn empty_list(_: &mut Mon, call: &Call) -> Answer {
-    Ok(Reply::value(call, &Value::Array(vec![])))
+/// The manager's metadata: the monitor's, as it is the same process.
+fn own_metadata(mon: &Mon) -> BTreeMap<String, String> {
+    let mut metadata = mon.own_metadata();
+    let addrs = &mon.config.manager_addrs;
+    metadata.insert("addrs".to_owned(), addrs.to_string());
+    if let Some(socket) = addrs.0.first().and_then(|addr| addr.socket) {
+        metadata.insert("addr".to_owned(), socket.ip().to_string());
+    }
+    metadata
 }
 
-fn module_ls(_: &mut Mon, call: &Call) -> Answer {
-    let none = || Value::Array(vec![]);
-    let value = object! { "always_on_modules" => none(), "enabled_modules" => none(), "disabled_modules" => none() };
+fn metadata(mon: &mut Mon, call: &Call) -> Answer {
+    let mut value = object! { "name" => mon.config.name.as_str() };
+    value.extend(Value::members(own_metadata(mon)));
+    match call.text_opt("who")? {
+        None => Ok(Reply::value(call, &Value::Array(vec![value]))),
+        Some(who) if who == mon.config.name => Ok(Reply::value(call, &value)),
+        Some(_) => refuse(Errno::ENOENT, ""),
+    }
+}
+
+fn count_metadata(mon: &mut Mon, call: &Call) -> Answer {
+    let value = own_metadata(mon).remove(&call.text("property")?).unwrap_or_else(|| "unknown".to_owned());
+    Ok(Reply::value(call, &Value::members([(value, 1)])))
+}
+
+fn versions(_: &mut Mon, call: &Call) -> Answer {
+    Ok(Reply::value(call, &Value::members([(crate::version::LONG, 1)])))
+}
+
+fn fail(_: &mut Mon, _: &Call) -> Answer {
+    refuse(Errno::EOPNOTSUPP, "the monitor does the manager's duties; there is no other manager to take over")
+}
+
+/// The modules whose duties are done, and cannot be left.
+const ALWAYS_ON: [&str; 3] = ["crash", "devicehealth", "status"];
+
+/// The module whose page is served.
+const PROMETHEUS: &str = "prometheus";
+
+fn module_ls(mon: &mut Mon, call: &Call) -> Answer {
+    let enabled = mon.metrics_url.iter().map(|_| PROMETHEUS);
+    let value = object! {
+        "always_on_modules" => Value::array(ALWAYS_ON),
+        "enabled_modules" => Value::array(enabled),
+        "disabled_modules" => Value::Array(vec![]),
+    };
     Ok(Reply::value(call, &value))
+}
+
+fn module_enable(mon: &mut Mon, call: &Call) -> Answer {
+    let name = call.text("module")?;
+    if ALWAYS_ON.contains(&name.as_str()) {
+        return Ok(Reply::status(format!("module '{name}' is already enabled (always-on)")));
+    }
+    match (name.as_str(), &mon.metrics_url) {
+        (PROMETHEUS, Some(_)) => Ok(Reply::status(format!("module '{name}' is already enabled"))),
+        (PROMETHEUS, None) => refuse(Errno::EOPNOTSUPP, "mgr/prometheus/server_port of the configuration file decides"),
+        _ => {
+            let text = format!(
+                "module '{name}' reports that it cannot run on the active manager daemon: there are no modules"
+            );
+            refuse(Errno::ENOENT, text)
+        }
+    }
+}
+
+fn module_disable(mon: &mut Mon, call: &Call) -> Answer {
+    let name = call.text("module")?;
+    if ALWAYS_ON.contains(&name.as_str()) {
+        return refuse(Errno::EINVAL, format!("module '{name}' cannot be disabled (always-on)"));
+    }
+    if name == PROMETHEUS && mon.metrics_url.is_some() {
+        return refuse(Errno::EOPNOTSUPP, "mgr/prometheus/server_port of the configuration file decides");
+    }
+    Ok(Reply::status(format!("module '{name}' is already disabled")))
 }
 
 fn service_dump(mon: &mut Mon, call: &Call) -> Answer {

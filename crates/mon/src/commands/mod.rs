@@ -34,6 +34,7 @@ mod pg;
 mod pg_dump;
 mod pg_list;
 mod status;
+mod telemetry;
 mod tell;
 
 pub(crate) use df::pool_stats_value;
@@ -51,6 +52,7 @@ use base::{Errno, Instant};
 use bytes::Bytes;
 use wire::messages::{Command, CommandReply, MonCommand, MonCommandAck};
 use wire::net::ConnId;
+use wire::types::{EntityName, EntityType};
 
 /// One command of the monitor.
 pub type CommandSpec = admin::CommandSpec<Mon>;
@@ -89,6 +91,7 @@ const MODULES: &[&[CommandSpec]] = &[
     config_key::COMMANDS,
     config::COMMANDS,
     mgr::COMMANDS,
+    telemetry::COMMANDS,
 ];
 
 /// All commands of the monitor.
@@ -141,7 +144,12 @@ impl Mon {
         if !allowed {
             return refuse(Errno::EACCES, "access denied");
         }
-        (spec.run)(self, &call)
+        let answer = (spec.run)(self, &call);
+        if answer.is_ok() && spec.perm.contains('w') && self.dirty() {
+            let text = format!("{} cmd='[{}]': finished", asker(&session), call.audit_text());
+            self.cluster_log(now, ClusterLevel::INFO, "audit", text);
+        }
+        answer
     }
 
     /// Runs a command of the admin socket.
@@ -159,9 +167,8 @@ impl Mon {
 
     /// Notes who asked for what: in the cluster log what may change anything, in the daemon's what cannot.
     pub(crate) fn audit(&mut self, session: &Session, call: &Call, perm: &str, allowed: bool) {
-        let (name, addrs, entity) = (session.peer.name, &session.peer.addrs, &session.peer.entity);
         let verdict = if allowed { "dispatch" } else { "access denied" };
-        let text = format!("from='{name} {addrs}' entity='{entity}' cmd=[{}]: {verdict}", call.audit_text());
+        let text = format!("{} cmd=[{}]: {verdict}", asker(session), call.audit_text());
         if !perm.contains('w') && allowed {
             // Questions change nothing: they are for who debugs the daemon.
             self.debug_log(LogLevel::Debug, text);
@@ -169,6 +176,16 @@ impl Mon {
             self.cluster_log(call.now, ClusterLevel::INFO, "audit", text);
         }
     }
+}
+
+/// Who asks, as the audit log has it: a client's number says nothing there, its address does.
+fn asker(session: &Session) -> String {
+    let peer = &session.peer;
+    let name = match peer.name.kind {
+        EntityType::CLIENT => EntityName { num: -1, ..peer.name },
+        _ => peer.name,
+    };
+    format!("from='{name} {}' entity='{}'", crate::format::address::legacy(&peer.addrs), peer.entity)
 }
 
 /// An answer as messages carry it: result, status line and data.

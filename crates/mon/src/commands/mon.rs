@@ -90,11 +90,13 @@ fn version(_: &mut Mon, call: &Call) -> Answer {
 fn versions(mon: &mut Mon, call: &Call) -> Answer {
     let mons = BTreeMap::from([(version::LONG.to_owned(), 1u64)]);
     let osds = super::osd::count_by(mon, "ceph_version");
-    let mut overall = mons.clone();
+    // The manager is the monitor's process.
+    let mgrs = mons.clone();
+    let mut overall = BTreeMap::from([(version::LONG.to_owned(), 2u64)]);
     osds.iter().for_each(|(version, n)| *overall.entry(version.clone()).or_insert(0) += n);
     let value = object! {
         "mon" => Value::members(mons),
-        "mgr" => Value::object(),
+        "mgr" => Value::members(mgrs),
         "osd" => Value::members(osds),
         "mds" => Value::object(),
         "overall" => Value::members(overall),
@@ -104,7 +106,9 @@ fn versions(mon: &mut Mon, call: &Call) -> Answer {
 
 fn features(mon: &mut Mon, call: &Call) -> Answer {
     let mut counts: BTreeMap<EntityType, BTreeMap<u64, u64>> = BTreeMap::new();
-    *counts.entry(EntityType::MON).or_default().entry(version::FEATURES).or_insert(0) += 1;
+    for myself in [EntityType::MON, EntityType::MGR] {
+        *counts.entry(myself).or_default().entry(version::FEATURES).or_insert(0) += 1;
+    }
     for (_, session) in mon.sessions.own() {
         *counts.entry(session.peer.name.kind).or_default().entry(session.peer.features).or_insert(0) += 1;
     }

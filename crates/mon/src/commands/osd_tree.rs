@@ -340,9 +340,11 @@ fn node_ls(mon: &mut Mon, call: &Call) -> Answer {
         }
     }
     let osds = Value::members(hosts);
+    // The manager is the monitor's process.
+    let mgrs = mons.clone();
     let value = match kind.as_str() {
-        "all" => object! { "mon" => mons, "osd" => osds, "mgr" => Value::object() },
-        "mon" => mons,
+        "all" => object! { "mon" => mons, "osd" => osds, "mgr" => mgrs },
+        "mon" | "mgr" => mons,
         "osd" => osds,
         _ => Value::object(),
     };

@@ -13,6 +13,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("quorum_status", "show the monitors' quorum", "mon", "r", mon_status),
     spec("sessions", "list the sessions", "mon", "r", sessions),
     spec("ops", "list the requests in flight", "mon", "r", ops),
+    spec("dump_historic_ops", "list the slowest requests of late", "mon", "r", historic_ops),
+    spec("dump_historic_slow_ops", "list the last slow requests", "mon", "r", historic_slow_ops),
     spec("compact", "compact the monitor's store", "mon", "rw", compact),
 ];
 
@@ -37,9 +39,16 @@ fn sessions(mon: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::value(call, &value))
 }
 
-fn ops(_: &mut Mon, call: &Call) -> Answer {
-    // Every request is handled at once; what waits for the disk is an answer, not an operation.
-    Ok(Reply::value(call, &object! { "ops" => Value::Array(vec![]), "num_ops" => 0 }))
+fn ops(mon: &mut Mon, call: &Call) -> Answer {
+    Ok(Reply::value(call, &mon.requests.under_way_value(call.now)))
+}
+
+fn historic_ops(mon: &mut Mon, call: &Call) -> Answer {
+    Ok(Reply::value(call, &mon.requests.history_value(call.now)))
+}
+
+fn historic_slow_ops(mon: &mut Mon, call: &Call) -> Answer {
+    Ok(Reply::value(call, &mon.requests.slow_value(call.now)))
 }
 
 fn compact(_: &mut Mon, _: &Call) -> Answer {

@@ -34,6 +34,8 @@ pub struct DaemonReport {
     pub counters: BTreeMap<String, (CounterType, Reported)>,
     /// How many requests take too long, and the age of the oldest in seconds.
     pub slow_ops: (u32, u32),
+    /// Its options as far as something gave them a value: by name, and by the number of what gave it (`CONF_*`).
+    pub config: Option<BTreeMap<String, BTreeMap<i32, String>>>,
 }
 
 /// All daemons' reports.
@@ -77,7 +79,13 @@ impl DaemonReports {
             }
             Ok(())
         })?;
-        let metrics: Vec<Metric> = Decoder::shared(&m.metrics.0).get()?;
+        let mut rest = Decoder::shared(&m.metrics.0);
+        let metrics: Vec<Metric> = rest.get()?;
+        // Empty where nothing has changed since the last report.
+        let config = rest.blob()?;
+        if !config.is_empty() {
+            report.config = Some(Decoder::shared(&config).get()?);
+        }
         let slow = metrics.iter().find(|metric| metric.0 == SLOW_OPS);
         report.slow_ops = slow.map_or((0, 0), |metric| (metric.1, metric.2));
         self.osds.insert(osd, (now, report));
@@ -87,6 +95,11 @@ impl DaemonReports {
     /// Follows a new map: what OSDs that are down said is over.
     pub fn follow(&mut self, map: &OsdMap) {
         self.osds.retain(|osd, _| map.is_up(*osd));
+    }
+
+    /// What an OSD reported.
+    pub fn of(&self, osd: OsdId) -> Option<&DaemonReport> {
+        self.osds.get(&osd).map(|(_, report)| report)
     }
 
     /// The OSDs' reports.
@@ -116,6 +129,7 @@ mod tests {
                 e.u32(oldest);
             });
         }
+        rest.len(0);
         MgrReport {
             daemon_name: "0".to_owned(),
             declared,

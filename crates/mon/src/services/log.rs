@@ -2,7 +2,7 @@
 //!
 //! Owns the lines and their numbers (v16.2 `src/mon/LogMonitor.cc`, `src/common/LogEntry.cc`). Lines are written with
 //! whatever batch comes next, or at the next tick: losing the newest in a crash costs nobody anything. A sender's line
-//! that is there already (resent) is not kept twice.
+//! that is there already (resent) is not kept twice; lines without a number are always new.
 
 use crate::format::{Value, quantity};
 use crate::limits::{LOG_LINE_BYTES_MAX, LOG_LINES_MAX};
@@ -89,10 +89,13 @@ impl LogService {
         if let Some((addrs, seq)) = self.seen.get(&sender)
             && *addrs == entry.addrs
             && entry.seq <= *seq
+            && entry.seq != 0
         {
             return false;
         }
-        self.seen.insert(sender, (entry.addrs.clone(), entry.seq));
+        if entry.seq != 0 {
+            self.seen.insert(sender, (entry.addrs.clone(), entry.seq));
+        }
         while self.seen.len() > LOG_LINES_MAX {
             self.seen.pop_first();
         }

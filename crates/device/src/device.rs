@@ -17,6 +17,8 @@ pub enum IoKind {
     Read,
     /// Bytes to the device.
     Write,
+    /// Bytes to the device that stay from their end on, without a flush.
+    DurableWrite,
     /// That everything whose write has ended stays.
     Flush,
 }
@@ -45,6 +47,8 @@ struct UnderWay {
     id: IoId,
     kind: IoKind,
     pieces: usize,
+    /// What its kind adds to its end.
+    flush: Duration,
 }
 
 #[derive(Debug)]
@@ -156,17 +160,19 @@ impl Device {
             self.waiting.pop_front();
             self.arrivals += 1;
             let arrival = self.arrivals;
-            let pieces = self.begin(now, arrival, io);
-            self.under_way.insert(arrival, UnderWay { id, kind: io.kind, pieces });
+            let stretch = self.stretch();
+            let flushes = matches!(io.kind, IoKind::Flush | IoKind::DurableWrite);
+            let flush_us = if flushes { self.model.flush_us } else { 0.0 };
+            let flush = Duration::from_secs_f64(flush_us * 1e-6 * stretch);
+            let pieces = self.begin(now, arrival, io, stretch, flush);
+            self.under_way.insert(arrival, UnderWay { id, kind: io.kind, pieces, flush });
         }
     }
 
     /// Begins a request; says in how many pieces it is under way on disks.
-    fn begin(&mut self, now: Instant, arrival: u64, io: Io) -> usize {
-        let write = io.kind == IoKind::Write;
-        let stretch = self.stretch();
+    fn begin(&mut self, now: Instant, arrival: u64, io: Io, stretch: f64, flush: Duration) -> usize {
+        let write = matches!(io.kind, IoKind::Write | IoKind::DurableWrite);
         if io.kind == IoKind::Flush {
-            let flush = Duration::from_secs_f64(self.model.flush_us * 1e-6 * stretch);
             self.plan(self.written.max(now) + flush, Step::End(arrival));
             return 0;
         }
@@ -177,7 +183,7 @@ impl Device {
                 if write {
                     self.written = self.written.max(end);
                 }
-                self.plan(end, Step::End(arrival));
+                self.plan(end + flush, Step::End(arrival));
                 0
             }
             (Media::Platters(platters), State::Platters(spindles)) => {
@@ -226,7 +232,8 @@ impl Device {
         let request = self.under_way.get_mut(&piece.io).expect("a request is under way until its last piece ends");
         request.pieces -= 1;
         if request.pieces == 0 {
-            self.plan(at, Step::End(piece.io));
+            let end = at + request.flush;
+            self.plan(end, Step::End(piece.io));
         }
         self.turn_to_next(at, disk);
     }

@@ -62,6 +62,17 @@ fn flash_keeps_its_data_sheet() {
 }
 
 #[test]
+fn a_durable_write_takes_a_flush_longer() {
+    for model in [DeviceModel::ssd(), DeviceModel { flush_us: 300.0, ..DeviceModel::hdd() }] {
+        let flush_us = model.flush_us;
+        let plain = load(model.clone(), 1, 3_000, random(IoKind::Write, 4096, SPACE)).1;
+        let durable = load(model, 1, 3_000, random(IoKind::DurableWrite, 4096, SPACE)).1;
+        // A disk has turned on meanwhile: what it saves in the next wait is as likely as what it loses.
+        about(durable, plain + flush_us, 0.03);
+    }
+}
+
+#[test]
 fn more_requests_than_the_queue_takes_wait_outside() {
     let (rate, latency) = load(DeviceModel::ssd(), 320, 100_000, random(IoKind::Write, 4096, SPACE));
     about(rate, 30_000.0, 0.01);

@@ -9,17 +9,19 @@
 //! Invariants: the same requests at the same times with the same seed end at the same times; nothing ends before its
 //! device could have done it; no request waits for ever.
 //!
-//! Read next: `model` for the figures, `device` for the queue, `flash` and `platter` for the two kinds of service,
+//! Read next: `model` for the figures (`figures` reads them from text), `device` for the queue, `flash` and `platter` for the two kinds of service,
 //! `shaper` for what makes another device out of a real one.
 #![forbid(unsafe_code)]
 
 mod device;
+mod figures;
 mod flash;
 mod model;
 mod platter;
 mod shaper;
 
 pub use device::{Device, Io, IoId, IoKind};
+pub use figures::BadFigures;
 pub use flash::Flash;
 pub use model::{BadModel, DeviceModel, Media};
 pub use platter::Platters;

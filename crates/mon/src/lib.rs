@@ -18,7 +18,7 @@ mod fullness;
 mod genesis;
 mod health_checks;
 pub mod limits;
-pub mod manager;
+pub mod manager_door;
 mod metrics;
 pub mod mon;
 mod osd_boot;

@@ -11,7 +11,7 @@
 use crate::administration::Counters;
 use crate::commands::CommandTable;
 use crate::limits::{GATHER, OUTBOX_MAX, TICK};
-use crate::manager::Manager;
+use crate::manager_door::Manager;
 use crate::outbox::{Outbox, PersistId};
 use crate::services::auth::AuthService;
 use crate::services::config::ConfigService;

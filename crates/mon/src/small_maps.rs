@@ -1,10 +1,10 @@
 //! The maps of daemons that there are none of: managers, metadata servers, registered services.
 //!
-//! They are valid and empty, but the managers' map: it names the door where this monitor is the manager (`manager`),
+//! They are valid and empty, but the managers' map: it names the door where this monitor is the manager (`manager_door`),
 //! or nobody where there is no such door. A monitor that starts anew may have that door elsewhere: the map's epoch is
 //! the number of its starts.
 
-use crate::manager::MANAGER_GID;
+use crate::manager_door::MANAGER_GID;
 use crate::mon::Mon;
 use base::{Epoch, GlobalId};
 use maps::fs_map::FsMap;

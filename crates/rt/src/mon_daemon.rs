@@ -15,7 +15,7 @@ use admin::Transport;
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
 use bytes::Bytes;
-use mon::manager::manager_name;
+use mon::manager_door::manager_name;
 use mon::{Command, InitialOsd, Mon, MonConfig, NewCluster, PersistId};
 use std::collections::BTreeMap;
 use std::net::TcpListener;

@@ -12,7 +12,7 @@ mod df;
 mod fs;
 mod health;
 mod log;
-mod manager;
+mod manager_door;
 mod mgr;
 mod mon;
 mod osd;
@@ -38,7 +38,7 @@ mod telemetry;
 mod tell;
 
 pub(crate) use df::pool_stats_value;
-pub(crate) use manager::{manager_table, manager_tell_table};
+pub(crate) use manager_door::{manager_table, manager_tell_table};
 pub(crate) use osd_pool_create::NewPool;
 
 pub use admin::command::{Call, parse_osd};

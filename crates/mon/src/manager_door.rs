@@ -6,7 +6,7 @@
 //! commands about the cluster, which are the monitor's own, and commands about the manager as a daemon (`ceph tell
 //! mgr ...`), with options of its own. Refuses everything that monitors alone answer.
 //!
-//! Read next: `commands::manager`, the tables.
+//! Read next: `commands::manager_door`, the tables.
 
 use crate::commands::{Call, flatten};
 use crate::mon::{LogLevel, Mon};

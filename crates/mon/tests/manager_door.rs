@@ -57,12 +57,12 @@ fn the_map_leads_to_the_door_and_is_new_with_every_start() {
     };
     let map = map_of(c.received(admin)).expect("a map of managers");
     assert_eq!((&map.active_name[..], map.available, &map.active_addrs), ("a", true, &addrs(6800)));
-    assert_eq!(map.active_gid.0, mon::manager::MANAGER_GID);
+    assert_eq!(map.active_gid.0, mon::manager_door::MANAGER_GID);
     let mut again = Cluster::resume(c.now, c.config.clone(), c.store.clone());
     let admin = again.admin();
     again.subscribe(admin, &[("mgrmap", u64::from(map.epoch.0) + 1)]);
     assert_eq!(map_of(again.received(admin)).map(|m| m.epoch.0), Some(map.epoch.0 + 1));
-    assert_eq!(again.json(admin, "mgr dump")["active_gid"], mon::manager::MANAGER_GID);
+    assert_eq!(again.json(admin, "mgr dump")["active_gid"], mon::manager_door::MANAGER_GID);
 }
 
 #[test]

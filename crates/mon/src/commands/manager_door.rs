@@ -4,7 +4,7 @@
 //! answers the same commands at its own door, as Ceph's does by passing them on.
 
 use super::{CommandTable, MODULES};
-use crate::manager::Manager;
+use crate::manager_door::Manager;
 use admin::{Answer, Call, CommandSpec, Common, Reply, object, spec};
 use std::sync::LazyLock;
 

@@ -165,3 +165,4 @@ impl Osd {
         self.core.commit(CommitFor::Own, t);
     }
 }
+            pg.send_replica_reads_away(&mut self.core);

@@ -53,6 +53,9 @@ pub const CLIENT_REQUESTS_MAX: usize = 4096;
 pub const CLIENT_REQUEST_BYTES_MAX: usize = 256 << 20;
 /// Requests that may wait for an inactive PG before clients are asked to hold theirs.
 pub const PG_WAITING_MAX: usize = 512;
+/// Entries of the log that a replica looks through to answer a read itself; with more, it asks the primary anew how much
+/// of them is durable everywhere. An entry takes some nanoseconds.
+pub const REPLICA_READ_ENTRIES_MAX: usize = 256;
 /// Requests of newer maps that may wait at once; more are dropped and sent again by their clients.
 pub const MAP_WAITING_MAX: usize = 4096;
 /// Idle objects whose state a PG remembers; an entry is about 200 bytes.

@@ -13,8 +13,8 @@ use crate::core::{Command, CommitFor, Core, Level};
 use crate::life::Life;
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, MAP_WAITING_MAX};
 use crate::manager_report::ManagerReports;
-use crate::pg::Pg;
 use crate::pg::client_io::ClientRequest;
+use crate::pg::{Pg, PgRead};
 use crate::scheduler::{Fifo, Scheduler, WorkClass};
 use crate::stats::Reporter;
 use admin::Transport;
@@ -213,8 +213,12 @@ impl Osd {
         let Some(read) = self.core.take_read(id) else { return };
         if let Some(pg) = self.pgs.get_mut(&read.pg) {
             pg.handle_read(&mut self.core, read.what, result);
-        } else if let crate::pg::PgRead::Request(request) = read.what {
-            self.core.sessions.release(request.bytes);
+        } else {
+            match read.what {
+                PgRead::Request(request) | PgRead::AtReplica(request, _) => self.core.sessions.release(request.bytes),
+                PgRead::Listing(listing) => self.core.sessions.release(listing.into_request().bytes),
+                _ => {}
+            }
         }
         self.let_go_on();
         self.run_trimming();

@@ -48,6 +48,8 @@ impl Osd {
             }
             Message::PgScan(m) => pg.handle_scan(core, conn, m),
             Message::PgScanReply(m) => pg.handle_scan_reply(core, from, &m),
+            Message::PgCommittedQuery(m) => pg.handle_committed_query(core, conn, &m),
+            Message::PgCommitted(m) => pg.handle_committed(core, from, &m),
             Message::PgRemove(_) if pg.sets.acting_primary == from && !pg.sets.concerns(core.me()) => {
                 self.remove_pg(id);
             }
@@ -72,6 +74,8 @@ fn addressed_to(message: &Message) -> Option<(PgId, Option<Epoch>)> {
         Message::PgScan(m) => (m.pg, Some(m.map_epoch)),
         Message::PgScanReply(m) => (m.pg, Some(m.map_epoch)),
         Message::PgRemove(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgCommittedQuery(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgCommitted(m) => (m.pg, Some(m.map_epoch)),
         _ => return None,
     })
 }

@@ -10,6 +10,7 @@ use crate::ops;
 use crate::ops::execution::{Caller, Circumstances};
 use crate::osd::{Osd, Work, WorkOf};
 use crate::pg::client_io::ClientRequest;
+use crate::pg::replica_reads;
 use crate::reply;
 use crate::scheduler::{Scheduler, WorkClass};
 use crate::session::{Share, Until};
@@ -120,9 +121,12 @@ impl Osd {
             if message.map_epoch < history.since {
                 return Ok(false);
             }
-            let any_replica = RequestFlags::BALANCE_READS | RequestFlags::LOCALIZE_READS;
-            let retry = message.flags.has(any_replica) && history.current.acting.contains(&self.core.me());
-            return Err(if retry { Errno::EAGAIN } else { Errno::ENXIO });
+            if !replica_reads::asks_any_member(request) || !history.current.acting.contains(&self.core.me()) {
+                return Err(Errno::ENXIO);
+            }
+            if !replica_reads::may_serve(request) {
+                return Err(Errno::EAGAIN);
+            }
         }
         if message.map_epoch < history.since && message.ops.iter().all(ops::watch::is_ping) {
             // Its client does not know yet that it has to come back; pings are not sent again.

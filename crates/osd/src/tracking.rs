@@ -152,11 +152,12 @@ impl Osd {
         for pg in self.pgs.values() {
             pg.in_flight.iter().for_each(|write| see(pg.id, &write.request, Stands::Replicating));
             pg.waiting.iter().for_each(|request| see(pg.id, request, Stands::Peering));
+            pg.replica_reads.waiting().for_each(|request| see(pg.id, request, Stands::Object));
             let blocked = pg.objects.values().flat_map(|queue| &queue.waiting);
             blocked.for_each(|request| see(pg.id, request, Stands::Object));
         }
         for read in self.core.reading() {
-            if let PgRead::Request(request) = &read.what {
+            if let PgRead::Request(request) | PgRead::AtReplica(request, _) = &read.what {
                 see(read.pg, request, Stands::Started);
             }
         }

@@ -11,6 +11,7 @@ use base::{Duration, Errno, PoolId, Rng};
 use client::{Completion, Failure, OpId, Reply, Request, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Decode;
+use wire::osd::RequestFlags;
 use wire::osd::payload::{KeySet, KeyValues};
 
 /// The clients' work and its record.
@@ -93,6 +94,11 @@ impl Workload {
         };
         let (id, request) = self.begin(pool, object, ask, slot);
         let impatient = self.rng.chance(IMPATIENT.0, IMPATIENT.1);
+        // Any member may answer some of the reads.
+        let request = match ask {
+            Ask::Read if self.rng.chance(1, 2) => request.with_flags(RequestFlags::BALANCE_READS),
+            _ => request,
+        };
         let patience = if impatient { Duration::from_millis(self.rng.below(IMPATIENCE_MS)) } else { PATIENCE };
         (id, request.within(patience))
     }

@@ -366,7 +366,7 @@ impl Objecter {
                 self.ask_about(why);
             }
             Ok(placement) => {
-                let osd = placement.primary();
+                let osd = placement.asked(&op.request, &mut self.rng);
                 let addrs = self.map.as_ref().and_then(|map| map.addrs(osd)).map(|addrs| addrs.client.clone());
                 op.placement = Some(placement);
                 op.osd = Some(osd);

@@ -3,7 +3,7 @@
 //! Follows Ceph v16.2 `src/osdc/Objecter.cc` (`_calc_target`, `target_should_be_paused`).
 
 use crate::request::Request;
-use base::{Epoch, OsdId, PgId};
+use base::{Epoch, OsdId, PgId, Rng};
 use maps::osd_map::MapFlags;
 use maps::{ObjectLocator, OsdMap, UpActing};
 use wire::osd::RequestFlags;
@@ -42,6 +42,16 @@ impl Placement {
     /// Who serves it.
     pub(super) fn primary(&self) -> OsdId {
         self.sets.acting_primary
+    }
+
+    /// Who is asked: the primary, or any member by chance where the request allows that and only reads.
+    pub(super) fn asked(&self, request: &Request, rng: &mut Rng) -> OsdId {
+        let any = RequestFlags::BALANCE_READS | RequestFlags::LOCALIZE_READS;
+        let members: Vec<OsdId> = self.sets.acting.iter().copied().filter(|osd| *osd != OsdId::NONE).collect();
+        if !request.flags.has(any) || !request.reads() || request.writes() || members.is_empty() {
+            return self.primary();
+        }
+        members[rng.below(members.len() as u64) as usize]
     }
 
     /// Whether what was sent by `sent_epoch` to this place has to be sent again.

@@ -68,7 +68,7 @@ pub struct ClientRequest {
 
 impl ClientRequest {
     /// The request as `execute` takes it.
-    fn ready<'a>(
+    pub(super) fn ready<'a>(
         &'a self,
         state: ObjectState,
         returns_outputs: bool,
@@ -141,6 +141,9 @@ impl Pg {
             } else {
                 self.waiting.push_back(request);
             }
+        if self.sets.acting_primary != core.me() {
+            return self.read_at_replica(core, request);
+        }
             return;
         }
         request.interval = self.since;
@@ -297,6 +300,11 @@ impl Pg {
 
     /// Executes a write on an object whose state is known.
     pub(super) fn run_write(&mut self, core: &mut Core, request: Box<ClientRequest>) {
+        self.answer_read(core, request, outcome);
+    }
+
+    /// Answers a request that has read.
+    pub(super) fn answer_read(&mut self, core: &mut Core, request: Box<ClientRequest>, outcome: Outcome) {
         let object = &request.object;
         let queue = self.objects.get_mut(object).expect("a request under way keeps its queue");
         queue.exclusive = false;

@@ -2,7 +2,7 @@
 //!
 //! Owns the record, the log, the state machine that leads from a new interval to serving (`peering`), the copying of
 //! objects (`sync`), the order of requests on each object (`order`), their execution (`client_io`), watches (`watching`)
-//! and the replica's side of writes (`replica`). Refuses to know sessions' rights and maps' contents beyond its own interval.
+//! and the replica's side of writes (`replica`) and reads (`replica_reads`). Refuses to know sessions' rights and maps' contents beyond its own interval.
 //!
 //! Invariants: requests are executed only by a primary that is active; the log and the objects always agree, because
 //! every change commits both; a PG that is being filled says `incomplete` until it is full.
@@ -19,6 +19,7 @@ pub mod order;
 pub mod peering;
 pub mod replica;
 pub mod snaps;
+pub mod replica_reads;
 pub mod sync;
 pub mod trimming;
 pub mod watching;
@@ -46,6 +47,8 @@ pub enum PgRead {
     /// A client's request: what its ops want, or the object's state.
     Request(Box<ClientRequest>),
     /// A client's listing.
+    /// A client's read that a replica answers, in this peering.
+    AtReplica(Box<ClientRequest>, Epoch),
     Listing(Box<listing::Listing>),
     /// A piece of an object for another OSD.
     Piece(ConnId, Box<wire::messages::PgPull>),
@@ -113,6 +116,8 @@ pub struct Pg {
     /// Writes that not all members have yet, in order.
     pub in_flight: VecDeque<InFlight>,
     /// Watches and notifications that are alive.
+    /// Reads that this OSD answers without leading.
+    pub replica_reads: replica_reads::ReplicaReads,
     pub watches: LiveWatches,
     /// When this PG's alarm goes off, if it is set.
     pub alarm: Option<base::Instant>,
@@ -159,6 +164,7 @@ impl Pg {
             objects: FixedHashMap::default(),
             in_flight: VecDeque::new(),
             watches: LiveWatches::default(),
+            replica_reads: replica_reads::ReplicaReads::default(),
             alarm: None,
             snaps: snaps::PgSnaps::default(),
             counters: Counters::default(),
@@ -240,6 +246,7 @@ impl Pg {
         self.sync = None;
         self.role = Role::Waiting;
         self.forget_watches(core);
+        self.send_replica_reads_away(core);
         self.snaps.begin_interval();
         self.follow_snaps(&core.map);
         self.requeue_requests(core);
@@ -285,6 +292,9 @@ impl Pg {
                 self.listing_read(core, listing, entries, next);
             }
             (PgRead::Piece(conn, pull), ReadResult::Object(view)) => self.piece_read(core, conn, &pull, *view),
+            (PgRead::AtReplica(request, peering), ReadResult::Object(view)) => {
+                self.replica_read(core, request, peering, view);
+            }
             (PgRead::Scan(conn, scan), ReadResult::List { entries, next }) => {
                 self.scan_read(core, conn, &scan, entries, next);
             }

@@ -293,6 +293,7 @@ impl Pg {
     }
 }
 
+        self.ask_again_what_is_committed(core, osd);
 /// The past intervals of a PG that matter with what this OSD itself knows.
 fn core_history<'a>(core: &'a Core, pg: &'a Pg) -> impl Iterator<Item = &'a PastInterval> + 'a {
     let started = pg.info.last_epoch_started;

@@ -160,6 +160,8 @@ table! {
     PgScan,
     PgScanReply,
     PgRemove,
+    PgCommittedQuery,
+    PgCommitted,
 }
 
 /// A message's three sections as they travel, with what the header says about their format.

@@ -200,6 +200,28 @@ message! {
         /// The sender's map.
         map_epoch: Epoch,
     }
+
+    /// Replica to primary: up to where does every member have everything?
+    PgCommittedQuery(0x4C0D, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// The peering that made the sender a replica.
+        peering: Epoch,
+    }
+
+    /// The answer.
+    PgCommitted(0x4C0E, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// From the query.
+        peering: Epoch,
+        /// Every member has everything up to this version, durably; none where the sender does not serve in this peering.
+        version: Option<EVersion>,
+    }
 }
 
 #[cfg(test)]
@@ -253,6 +275,8 @@ mod tests {
             PgScan { pg, map_epoch, peering, round: 3, from: Some(blob("o")) }.into(),
             PgScanReply { pg, map_epoch, peering, round: 3, objects: vec![(blob("o"), blob("r"))], next: None }.into(),
             PgRemove { pg, map_epoch }.into(),
+            PgCommittedQuery { pg, map_epoch, peering }.into(),
+            PgCommitted { pg, map_epoch, peering, version: Some(version) }.into(),
         ];
         for message in messages {
             let payload = message.clone().into_payload();

@@ -99,6 +99,12 @@ const CLASSES: &[(&str, &[Method])] = &[
 /// other name is one that nobody may load.
 const LEFT_OUT: &[&str] = &["2pc_queue", "cephfs", "cmpomap", "fifo", "otp", "queue", "rgw", "rgw_gc", "user"];
 
+/// Whether a class is one that Ceph's OSDs load, be it here or not.
+pub(crate) fn may_be_loaded(class: &[u8]) -> bool {
+    let mut names = CLASSES.iter().map(|(name, _)| name).chain(LEFT_OUT);
+    names.any(|name| name.as_bytes() == class)
+}
+
 /// A call as a request names it.
 #[derive(Debug)]
 pub(crate) struct Call {

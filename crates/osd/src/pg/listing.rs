@@ -1,74 +1,115 @@
 //! Listing a PG's objects for clients.
 //!
-//! Follows Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`do_pg_op`, PGNLS): a cursor is an object, the answer carries the next
-//! one, and result 1 with the start of the next PG's range says that this PG has no more.
+//! Follows Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`do_pg_op`): a cursor is an object, the answer carries the next one,
+//! and result 1 with the start of the next PG's range (of old: the end of everything) says that this PG has no more.
+//! With a filter, each object of a page that the filter wants to see is read by itself, and a page may be short, or
+//! empty, though more follow: a request looks at no more objects than it may return.
+//!
+//! Read next: `listing_filter`.
 
 use super::client_io::ClientRequest;
+use super::listing_filter::Filter;
 use super::{Pg, PgRead};
 use crate::core::Core;
 use crate::limits::LIST_NAMES_MAX;
 use crate::ops::bare_outcomes;
-use crate::ops::clones::Life;
 use crate::ops::state::{INFO_ATTR, ObjectInfo};
 use crate::reply;
 use base::{EVersion, Errno, PgId, SnapId};
-use store::{ListWant, ObjectId, ReadRequest, ReadWhat};
-use wire::osd::payload::{ListEntry, ListReply, list_cursor};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use store::{AttrsWant, ListWant, ObjectId, ObjectView, ObjectWant, ReadRequest, ReadWhat};
+use wire::osd::payload::{ListEntry, ListReply, OldListReply, list_cursor};
 use wire::osd::{HObject, OpCode, OpParams, OsdOpItem};
 use wire::{Decode, Decoder, Encode};
 
 /// Names all namespaces (`CEPH_ALL_NSPACES`).
 const ALL_NAMESPACES: &[u8] = b"\x01";
+/// Where cache tiers keep what they know of their objects' use (`osd_hit_set_namespace`); not listed.
+const HIT_SET_NAMESPACE: &[u8] = b".ceph-internal";
 
 /// A listing under way.
 #[derive(Debug)]
 pub struct Listing {
     request: Box<ClientRequest>,
+    /// As clients before 2014 ask: of one namespace, answered without them.
+    old: bool,
+    filter: Option<Filter>,
     entries: Vec<ListEntry>,
     max: usize,
+    /// Objects whose attribute the filter has to see, the one that is being read first.
+    unseen: VecDeque<ObjectId>,
+    /// Where to go on after those; none at the end.
+    next: Option<ObjectId>,
 }
 
 impl Pg {
     /// Takes a request that concerns the PG as a whole.
     pub(super) fn start_listing(&mut self, core: &mut Core, request: Box<ClientRequest>) {
-        match self.plan_listing(core, &request) {
-            Ok((from, max)) => {
-                let listing = Box::new(Listing { request, entries: Vec::new(), max });
-                self.list(core, listing, from);
-            }
-            Err(errno) => {
-                reply::error(core, &request, errno, EVersion::default(), 0);
-                core.sessions.release(request.bytes);
-            }
+        let answered = match request.message.ops.as_slice() {
+            [item] => match item.op {
+                OpCode::PGNLS | OpCode::PGNLS_FILTER | OpCode::PGLS | OpCode::PGLS_FILTER => {
+                    match self.plan_listing(core, &request, item) {
+                        Ok((filter, from, max)) => {
+                            let old = item.op == OpCode::PGLS || item.op == OpCode::PGLS_FILTER;
+                            let (entries, unseen, next) = (Vec::new(), VecDeque::new(), None);
+                            let listing = Listing { request, old, filter, entries, max, unseen, next };
+                            return self.list(core, Box::new(listing), from);
+                        }
+                        Err(errno) => Err(errno),
+                    }
+                }
+                OpCode::SCRUBLS => Err(self.inconsistencies(item)),
+                // Nobody counts what is used here: an empty list of sets, and none of them.
+                OpCode::PG_HITSET_LS => Ok(0u32.to_bytes()),
+                OpCode::PG_HITSET_GET => Err(Errno::ENOENT),
+                _ => Err(Errno::EINVAL),
+            },
+            _ => Err(Errno::EINVAL),
+        };
+        match answered {
+            Ok(output) => self.answer_pg_op(core, &request, 0, output),
+            Err(errno) => reply::error(core, &request, errno, EVersion::default(), 0),
         }
+        core.sessions.release(request.bytes);
     }
 
-    fn plan_listing(&self, core: &Core, request: &ClientRequest) -> Result<(Option<ObjectId>, usize), Errno> {
-        let [item] = request.message.ops.as_slice() else { return Err(Errno::EINVAL) };
-        if item.op == OpCode::SCRUBLS {
-            return Err(self.inconsistencies(item));
-        }
-        if item.op != OpCode::PGNLS {
-            return Err(Errno::EOPNOTSUPP);
+    /// What is wanted, from where on, and how many at most.
+    fn plan_listing(
+        &self,
+        core: &Core,
+        request: &ClientRequest,
+        item: &OsdOpItem,
+    ) -> Result<(Option<Filter>, Option<ObjectId>, usize), Errno> {
+        let (mut filter, mut payload) = (None, item.payload.clone());
+        if matches!(item.op, OpCode::PGNLS_FILTER | OpCode::PGLS_FILTER) {
+            let mut d = Decoder::shared(&item.payload);
+            filter = Some(Filter::read(&mut d)?);
+            let rest = d.remaining();
+            payload = item.payload.slice(item.payload.len() - rest..);
         }
         let OpParams::List { count, .. } = item.params() else { return Err(Errno::EINVAL) };
-        let cursor = list_cursor(&item.payload).map_err(|_| Errno::EINVAL)?;
+        let cursor = list_cursor(&payload).map_err(|_| Errno::EINVAL)?;
         let longest = usize::from(u16::MAX);
-        if count == 0 || cursor.nspace.len() > longest || cursor.key.len() > longest {
+        if request.message.snap != SnapId::HEAD
+            || count == 0
+            || cursor.nspace.len() > longest
+            || cursor.key.len() > longest
+        {
             return Err(Errno::EINVAL);
         }
         let beyond = !cursor.max && cursor >= range_end(self.id, self.pg_num(core));
         if beyond || !cursor.is_min() && cursor < HObject::pg_start(self.id.pool, self.id.seed) {
             return Err(Errno::EINVAL);
         }
-        let from = ObjectId::new(cursor.hash, &cursor.nspace, &cursor.key, &cursor.name, cursor.snap);
         let from = if cursor.max {
             // Past every object: nothing can follow.
             Some(ObjectId::new(u32::MAX, b"\xff", b"", b"", SnapId(u64::MAX)))
         } else {
+            let from = ObjectId::new(cursor.hash, &cursor.nspace, &cursor.key, &cursor.name, cursor.snap);
             (!cursor.is_min()).then_some(from)
         };
-        Ok((from, count.min(LIST_NAMES_MAX) as usize))
+        Ok((filter, from, count.min(LIST_NAMES_MAX) as usize))
     }
 
     /// What scrubs have found: nothing is known of a PG that was never scrubbed. A client that began to ask in another
@@ -99,25 +140,51 @@ impl Pg {
         if listing.request.interval != self.since || !self.is_active() {
             return self.restart_listing(core, listing.request);
         }
-        let namespace = &listing.request.message.locator.nspace;
-        let all = namespace.as_ref() == ALL_NAMESPACES;
+        listing.next = next;
         for entry in found {
-            let id = entry.id;
-            let head = id.is_clients() && id.snap() == SnapId::HEAD;
-            let asked = all || id.namespace() == namespace.as_ref();
-            if head && asked && was_there(listing.request.message.snap, entry.attr.as_ref()) {
-                let copy = |bytes: &[u8]| bytes::Bytes::copy_from_slice(bytes);
-                listing.entries.push(ListEntry {
-                    nspace: copy(id.namespace()),
-                    name: copy(id.name()),
-                    locator: copy(id.key()),
-                });
+            if listing.concerns(&entry.id) && is_there(entry.attr.as_ref()) {
+                listing.see(entry.id);
             }
         }
-        match next {
-            Some(next) if listing.entries.len() < listing.max => self.list(core, listing, Some(next)),
+        self.go_on_listing(core, listing);
+    }
+
+    /// The store has shown an object that the filter has to see.
+    pub(super) fn listing_object_read(&mut self, core: &mut Core, mut listing: Box<Listing>, view: &ObjectView) {
+        if listing.request.interval != self.since || !self.is_active() {
+            return self.restart_listing(core, listing.request);
+        }
+        if let (Some(id), Some(filter)) = (listing.unseen.pop_front(), &listing.filter) {
+            let found = filter.wants().and_then(|name| view.attr(&name));
+            // One that was removed since is not there.
+            if view.exists && filter.admits(id.name(), found) {
+                listing.take(&id);
+            }
+        }
+        self.go_on_listing(core, listing);
+    }
+
+    fn go_on_listing(&mut self, core: &mut Core, mut listing: Box<Listing>) {
+        let wanted = listing.filter.as_ref().and_then(Filter::wants);
+        if let (Some(id), Some(attr)) = (listing.unseen.front().cloned(), wanted) {
+            let want = ObjectWant { attrs: AttrsWant::Named(vec![attr]), ..ObjectWant::default() };
+            let what = ReadWhat::Object(id, want);
+            core.read(self.id, PgRead::Listing(listing), ReadRequest { collection: self.collection(), what });
+            return;
+        }
+        let (full, filtered) = (listing.entries.len() >= listing.max, listing.filter.is_some());
+        let enough = |next: &ObjectId| full || filtered && next.is_clients();
+        match listing.next.take() {
+            // The PG's own records, which come first, are no places for a cursor.
+            Some(next) if !enough(&next) => self.list(core, listing, Some(next)),
             next => self.answer_listing(core, *listing, next),
         }
+    }
+
+    /// The store could not tell.
+    pub(super) fn listing_failed(&mut self, core: &mut Core, listing: Listing) {
+        reply::error(core, &listing.request, Errno::EIO, EVersion::default(), 0);
+        core.sessions.release(listing.request.bytes);
     }
 
     fn restart_listing(&mut self, core: &mut Core, request: Box<ClientRequest>) {
@@ -131,14 +198,24 @@ impl Pg {
     fn answer_listing(&mut self, core: &mut Core, listing: Listing, next: Option<ObjectId>) {
         let (handle, result) = match next {
             Some(next) => (hobject(&next, self.id), 0),
+            None if listing.old => (HObject::MAX, 1),
             None => (range_end(self.id, self.pg_num(core)), 1),
         };
-        let request = listing.request;
+        let output = if listing.old {
+            let entries = listing.entries.into_iter().map(|entry| (entry.name, entry.locator)).collect();
+            OldListReply { handle, entries }.to_bytes()
+        } else {
+            ListReply { handle, entries: listing.entries }.to_bytes()
+        };
+        self.answer_pg_op(core, &listing.request, result, output);
+        core.sessions.release(listing.request.bytes);
+    }
+
+    fn answer_pg_op(&mut self, core: &mut Core, request: &ClientRequest, result: i32, output: Bytes) {
         let mut outcomes = bare_outcomes(&request.message.ops);
-        outcomes[0].item.payload = ListReply { handle, entries: listing.entries }.to_bytes();
-        reply::done(core, &request, result, outcomes, self.info.last_update, self.info.last_user_version);
+        outcomes[0].item.payload = output;
+        reply::done(core, request, result, outcomes, self.info.last_update, self.info.last_user_version);
         self.counters.reads += 1;
-        core.sessions.release(request.bytes);
     }
 
     fn pg_num(&self, core: &Core) -> u32 {
@@ -146,16 +223,42 @@ impl Pg {
     }
 }
 
-/// Whether an object with this record was there at a snapshot.
-fn was_there(snap: SnapId, record: Option<&bytes::Bytes>) -> bool {
-    let Some(Ok(info)) = record.map(ObjectInfo::from_bytes) else { return true };
-    match &info.clones {
-        Some(clones) if snap < SnapId::HEAD => match clones.life_at(snap) {
-            Some(Life::Head) => !info.whiteout,
-            life => life.is_some(),
-        },
-        _ => !info.whiteout,
+impl Listing {
+    /// The request that asks.
+    pub fn into_request(self) -> Box<ClientRequest> {
+        self.request
     }
+
+    /// Whether an object may be among those that are asked for, by its name.
+    fn concerns(&self, id: &ObjectId) -> bool {
+        let namespace = self.request.message.locator.nspace.as_ref();
+        let asked = if self.old {
+            id.namespace() == namespace
+        } else {
+            id.namespace() != HIT_SET_NAMESPACE && (namespace == ALL_NAMESPACES || id.namespace() == namespace)
+        };
+        asked && id.is_clients() && id.snap() == SnapId::HEAD
+    }
+
+    /// Takes an object, or leaves that to what the filter says when it has seen it.
+    fn see(&mut self, id: ObjectId) {
+        match &self.filter {
+            Some(filter) if filter.wants().is_some() => self.unseen.push_back(id),
+            Some(filter) if !filter.admits(id.name(), None) => {}
+            _ => self.take(&id),
+        }
+    }
+
+    fn take(&mut self, id: &ObjectId) {
+        let copy = Bytes::copy_from_slice;
+        let (nspace, name, locator) = (copy(id.namespace()), copy(id.name()), copy(id.key()));
+        self.entries.push(ListEntry { nspace, name, locator });
+    }
+}
+
+/// Whether an object with this record exists: one that cannot be read is there, and shows when it is.
+fn is_there(record: Option<&Bytes>) -> bool {
+    !matches!(record.map(ObjectInfo::from_bytes), Some(Ok(info)) if info.whiteout)
 }
 
 /// An object as clients name it.

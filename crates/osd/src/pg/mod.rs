@@ -14,12 +14,13 @@ pub mod copying;
 pub mod fullness;
 pub mod info;
 pub mod listing;
+pub mod listing_filter;
 pub mod log;
 pub mod order;
 pub mod peering;
 pub mod replica;
-pub mod snaps;
 pub mod replica_reads;
+pub mod snaps;
 pub mod sync;
 pub mod trimming;
 pub mod watching;
@@ -46,9 +47,9 @@ use wire::{Encode, Malformed};
 pub enum PgRead {
     /// A client's request: what its ops want, or the object's state.
     Request(Box<ClientRequest>),
-    /// A client's listing.
     /// A client's read that a replica answers, in this peering.
     AtReplica(Box<ClientRequest>, Epoch),
+    /// A client's listing.
     Listing(Box<listing::Listing>),
     /// A piece of an object for another OSD.
     Piece(ConnId, Box<wire::messages::PgPull>),
@@ -115,9 +116,9 @@ pub struct Pg {
     pub objects: FixedHashMap<ObjectId, ObjectQueue>,
     /// Writes that not all members have yet, in order.
     pub in_flight: VecDeque<InFlight>,
-    /// Watches and notifications that are alive.
     /// Reads that this OSD answers without leading.
     pub replica_reads: replica_reads::ReplicaReads,
+    /// Watches and notifications that are alive.
     pub watches: LiveWatches,
     /// When this PG's alarm goes off, if it is set.
     pub alarm: Option<base::Instant>,
@@ -163,8 +164,8 @@ impl Pg {
             waiting: VecDeque::new(),
             objects: FixedHashMap::default(),
             in_flight: VecDeque::new(),
-            watches: LiveWatches::default(),
             replica_reads: replica_reads::ReplicaReads::default(),
+            watches: LiveWatches::default(),
             alarm: None,
             snaps: snaps::PgSnaps::default(),
             counters: Counters::default(),
@@ -245,8 +246,8 @@ impl Pg {
         self.since = since;
         self.sync = None;
         self.role = Role::Waiting;
-        self.forget_watches(core);
         self.send_replica_reads_away(core);
+        self.forget_watches(core);
         self.snaps.begin_interval();
         self.follow_snaps(&core.map);
         self.requeue_requests(core);
@@ -280,21 +281,25 @@ impl Pg {
             Ok(result) => result,
             Err(error) => {
                 core.log(Level::Error, format!("pg {}: read failed: {error}", self.id));
-                if let PgRead::Request(request) = what {
-                    self.request_failed(core, request);
+                match what {
+                    PgRead::Request(request) => self.request_failed(core, request),
+                    PgRead::AtReplica(request, _) => replica_reads::to_primary(core, request),
+                    PgRead::Listing(listing) => self.listing_failed(core, *listing),
+                    _ => {}
                 }
                 return;
             }
         };
         match (what, result) {
             (PgRead::Request(request), ReadResult::Object(view)) => self.request_read(core, request, view),
-            (PgRead::Listing(listing), ReadResult::List { entries, next }) => {
-                self.listing_read(core, listing, entries, next);
-            }
-            (PgRead::Piece(conn, pull), ReadResult::Object(view)) => self.piece_read(core, conn, &pull, *view),
             (PgRead::AtReplica(request, peering), ReadResult::Object(view)) => {
                 self.replica_read(core, request, peering, view);
             }
+            (PgRead::Listing(listing), ReadResult::List { entries, next }) => {
+                self.listing_read(core, listing, entries, next);
+            }
+            (PgRead::Listing(listing), ReadResult::Object(view)) => self.listing_object_read(core, listing, &view),
+            (PgRead::Piece(conn, pull), ReadResult::Object(view)) => self.piece_read(core, conn, &pull, *view),
             (PgRead::Scan(conn, scan), ReadResult::List { entries, next }) => {
                 self.scan_read(core, conn, &scan, entries, next);
             }

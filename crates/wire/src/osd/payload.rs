@@ -222,6 +222,32 @@ impl Decode for ListReply {
     }
 }
 
+/// The answer of pgls (`pg_ls_response_t`): names and locator keys of objects in one namespace.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OldListReply {
+    /// The cursor for the next request; beyond everything when done.
+    pub handle: HObject,
+    /// The objects: name and locator key.
+    pub entries: Vec<(Bytes, Bytes)>,
+}
+
+impl Encode for OldListReply {
+    fn encode(&self, e: &mut Encoder) {
+        e.u8(1);
+        e.put(&self.handle);
+        e.put(&self.entries);
+    }
+}
+
+impl Decode for OldListReply {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        if d.u8()? != 1 {
+            return Err(Malformed::new("pg_ls_response_t", "has an unknown version"));
+        }
+        Ok(OldListReply { handle: d.get()?, entries: d.get()? })
+    }
+}
+
 /// The cursor at the start of a pgnls payload.
 pub fn list_cursor(payload: &Bytes) -> Result<HObject, Malformed> {
     // A request without a payload begins at the start.

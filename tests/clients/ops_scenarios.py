@@ -27,7 +27,7 @@ def scenarios(pool):
     """All scenarios by name, for the pool of this number."""
     every = {}
     for part in (data(), cephfs(), reading(), checksums(), comparisons(), attributes(), maps(), compounds(), flags(),
-                 unknown(), copies(pool), hostile()):
+                 unknown(), copies(pool), hostile(), old_maps(), empty_names()):
         every.update(part)
     return every
 
@@ -338,6 +338,76 @@ def copies(pool):
                  Step(copy_from(12345, "copy source")), Step(Op("copy-from", b"", b"\xff")),
                  Step(plain("create"), on="empty source"), Step(copy_from(pool, "empty source")), Step(*everything)],
         "copy-get": [Step(write_full(b"x"), on="copy-get"), Step(plain("copy-get", b""))],
+    }
+
+
+def old_maps():
+    """Maps in an object's data, as there were before omaps. What is cut short stops Ceph's OSDs: nothing of that here."""
+    def update(*commands):
+        return plain("tmapup", b"".join(commands))
+
+    def header(text):
+        return b"h" + blob(text)
+
+    def put(key, value="1"):
+        return b"s" + blob(key) + blob(value)
+
+    def create(key, value="1"):
+        return b"c" + blob(key) + blob(value)
+
+    def remove(key):
+        return b"r" + blob(key)
+
+    def remove_if_there(key):
+        return b"R" + blob(key)
+
+    get, convert = plain("tmapget"), plain("tmap2omap")
+    null_ok = Op("tmap2omap", b"\1")
+    everything = (READ, STAT, plain("omap-get-header"), plain("omap-get-vals", omap_range("", 99, "")))
+    pairs = struct.pack("<I", 2) + blob("l") + blob("1") + blob("k") + blob("2")
+    return {
+        "tmap": [Step(op, on="no such map") for op in (get, update(), convert, null_ok, STAT)] + [
+            Step(update(put("b"), put("a", "2"))), Step(get), Step(extent("tmapget", 3, 4)),
+            Step(update(header("head"), put("a", "9"), put("c", "3"))), Step(READ), Step(update(create("a"))),
+            Step(update(create("d"))), Step(update(create("z"), create("y"))), Step(update(remove("none"))),
+            Step(update(remove("a"))), Step(update(remove_if_there("none"))), Step(READ),
+            Step(update(b"x" + blob("k"))), Step(update(b"s" + blob("k"))), Step(update(b"s\xff")),
+            Step(update(header("only"))), Step(update(put("a"), header("late"))), Step(READ),
+            Step(update(put("z"), remove("b0"))), Step(update(put("z"), remove_if_there("b"))), Step(READ),
+            Step(update(put("q")), STAT, flags=RETURNVEC), Step(update()), Step(READ),
+            Step(write_full(b""), update(put("new"))), Step(READ),
+            Step(update(put("x")), plain("create", flags=EXCL)), Step(READ)],
+        "tmapput": [Step(plain("tmapput", blob("H") + key_values({"k": b"1", "l": b"2"}))), Step(READ),
+                    Step(extent("tmapput", 0, 9, blob("") + key_values({"k": b"1"}))), Step(READ),
+                    Step(plain("tmapput", blob("H") + pairs)), Step(READ), Step(convert), Step(*everything),
+                    Step(convert), Step(null_ok), Step(*everything),
+                    Step(write_full(b"this is no map")), Step(convert), Step(null_ok), Step(READ),
+                    Step(write_full(b"ab")), Step(convert), Step(get), Step(plain("tmapput", blob("") + key_values({}))),
+                    Step(convert), Step(*everything)],
+    }
+
+
+def empty_names():
+    keys, values = plain("omap-get-keys", omap_range("", 9)), plain("omap-get-vals", omap_range("", 9, ""))
+    return {
+        "empty attribute name": [Step(xattr("setxattr", "", b"v")), Step(STAT), Step(plain("getxattrs")),
+                                 Step(xattr("rmxattr", "")), Step(STAT), Step(xattr("getxattr", ""), on="nothing"),
+                                 Step(xattr("setxattr", "", b"v"), xattr("setxattr", "a", b"1")),
+                                 Step(plain("getxattrs"))],
+        "empty key": [Step(plain("omap-set-vals", key_values({"": b"e", "a": b"1", "b": b"2"}))), Step(values), Step(keys),
+                      *(Step(plain("omap-get-keys", omap_range("", most))) for most in (0, 1, 2, 3)),
+                      Step(plain("omap-get-vals-by-keys", key_set([""]))),
+                      Step(plain("omap-cmp", assertions({"": (b"e", EQ)}))), Step(plain("omap-cmp", assertions({"": (b"x", EQ)}))),
+                      Step(plain("omap-rm-keys", key_set([""]))), Step(plain("omap-get-vals-by-keys", key_set([""]))),
+                      Step(plain("omap-set-vals", key_values({"": b"e"}))),
+                      Step(plain("omap-rm-key-range", blob("") + blob("b"))), Step(keys),
+                      Step(plain("omap-get-vals-by-keys", key_set([""])))],
+        "clear": [Step(write_full(b"x")), Step(plain("omap-clear")), Step(READ), Step(plain("omap-set-header", b"H")),
+                  Step(plain("omap-clear")), Step(plain("omap-get-header"), keys), Step(plain("omap-clear")), Step(STAT),
+                  Step(plain("omap-set-vals", key_values({"": b"e"}))), Step(plain("omap-clear")), Step(READ),
+                  Step(plain("omap-set-vals", key_values({"a": b"1"})), plain("omap-clear")), Step(keys), Step(READ),
+                  Step(plain("omap-clear"), plain("omap-set-vals", key_values({"b": b"2"}))), Step(keys),
+                  Step(plain("omap-clear")), Step(plain("omap-clear"), on="nothing"), Step(write_full(b"y")), Step(READ)],
     }
 
 

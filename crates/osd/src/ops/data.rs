@@ -186,17 +186,22 @@ pub(super) fn append(x: &mut Execution, item: &OsdOpItem) -> Step {
 }
 
 pub(super) fn write_full(x: &mut Execution, item: &OsdOpItem) -> Step {
-    let length = item.payload.len() as u64;
-    if item.range().1 != length {
+    if item.range().1 != item.payload.len() as u64 {
         return fail(Errno::EINVAL);
     }
+    replace(x, item.payload.clone())
+}
+
+/// Puts `data` in place of the object's.
+pub(super) fn replace(x: &mut Execution, data: Bytes) -> Step {
+    let length = data.len() as u64;
     check_range(0, length)?;
     x.ensure_exists();
     if length < x.state.size {
         x.changes.push(Op::Truncate(length));
     }
     if length > 0 {
-        x.changes.push(Op::Write(0, item.payload.clone()));
+        x.changes.push(Op::Write(0, data));
     } else {
         x.changes.push(Op::Touch);
     }

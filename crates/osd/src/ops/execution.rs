@@ -10,7 +10,7 @@ use super::copy::{self, Copied};
 use super::extents::Extents;
 use super::snaps::Snaps;
 use super::state::{ObjectInfo, ObjectState};
-use super::{checksum, data, omap, snaps, watch, xattr};
+use super::{checksum, data, omap, snaps, tmap, watch, xattr};
 use crate::class;
 use crate::watch::{Effect, LiveWatches};
 use base::{Errno, Instant, SnapId};
@@ -276,6 +276,10 @@ impl<'a> Execution<'a> {
     /// ENOENT if the object is missing.
     pub(crate) fn require_exists(&self) -> Result<(), Stop> {
         if self.state.exists { Ok(()) } else { Err(Errno::ENOENT.into()) }
+            OpCode::TMAPGET => tmap::get(self),
+            OpCode::TMAPPUT => tmap::put(self, item),
+            OpCode::TMAPUP => tmap::update(self, item),
+            OpCode::TMAP2OMAP => tmap::to_omap(self, item),
     }
 
     fn assert_version(&mut self, item: &OsdOpItem) -> Step {

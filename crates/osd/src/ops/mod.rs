@@ -21,6 +21,7 @@ pub mod extents;
 mod omap;
 pub mod snaps;
 pub mod state;
+mod tmap;
 pub mod watch;
 mod xattr;
 
@@ -92,6 +93,10 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
             | OpCode::OMAPGETVALSBYKEYS
             | OpCode::OMAP_CMP => {
                 omap::plan(item, &mut want);
+                true
+            }
+            OpCode::TMAPGET | OpCode::TMAPUP | OpCode::TMAP2OMAP => {
+                tmap::plan(&mut want);
                 true
             }
             // A method that only writes may yet want to know whether the object is there. What a watch answers depends

@@ -210,6 +210,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_max_object_name_len", Uint, "2048", "Bytes of an object's name at most"),
     option("osd_max_object_namespace_len", Uint, "256", "Bytes of a namespace's name at most"),
     option("osd_max_attr_size", Uint, "0", "Bytes of an extended attribute at most; 0 for the store's limit"),
+    option("osd_default_notify_timeout", Uint, "30", "Seconds to wait for watchers, where the notifier does not say"),
     option("osd_max_attr_name_len", Uint, "100", "Bytes of an extended attribute's name at most"),
     option("osd_max_omap_entries_per_request", Uint, "1024", "Omap entries that one request returns at most"),
     option("osd_max_omap_bytes_per_request", Size, "1073741824", "Omap bytes that one request returns at most"),

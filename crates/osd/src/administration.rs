@@ -4,6 +4,7 @@
 
 use crate::commands;
 use crate::limits::{CLIENT_REQUEST_BYTES_MAX, CLIENT_REQUESTS_MAX};
+use crate::ops::execution::Tuning;
 use crate::osd::Osd;
 use admin::counters::CounterSet;
 use admin::histogram::Histogram;
@@ -56,6 +57,10 @@ impl Osd {
             age: seconds("osd_op_history_duration"),
             slow_ops: count("osd_op_history_slow_op_size"),
             slow: seconds("osd_op_history_slow_op_threshold"),
+        };
+        self.core.tuning = Tuning {
+            attr_bytes_max: settings.number("osd_max_attr_size") as u64,
+            notification_timeout_s: settings.number("osd_default_notify_timeout").clamp(0.0, 86_400.0) as u32,
         };
         // Cut off at a day, and a watch needs a moment to be renewed in.
         self.core.watch_timeout_s = settings.number("osd_client_watch_timeout").clamp(1.0, 86_400.0) as u32;

@@ -8,6 +8,7 @@ use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, ThrottleCounters};
 use crate::map_follower::MapBlobs;
+use crate::ops::execution::Tuning;
 use crate::peers::Peers;
 use crate::pg::fullness::FullPools;
 use crate::pg::{PgCommit, PgRead};
@@ -130,6 +131,8 @@ pub struct Core {
     pub watch_timeout_s: u32,
     /// A request is slow after so long (`osd_op_complaint_time`).
     pub complaint: Duration,
+    /// Options that ops obey.
+    pub tuning: Tuning,
     /// Lines on their way to the cluster log.
     pub cluster_log: ClusterLog,
     out: VecDeque<Command>,
@@ -171,6 +174,7 @@ impl Core {
             track: true,
             watch_timeout_s: 30,
             complaint: Duration::from_secs(30),
+            tuning: Tuning::default(),
             cluster_log,
             out: VecDeque::new(),
             reads: FixedHashMap::default(),

@@ -62,7 +62,8 @@ impl Osd {
         let Some(session) = self.core.sessions.get(conn) else { return Opened::Dropped };
         let reqid = message.request_id(session.peer.name, tid);
         let caller = Caller::of(&session.peer);
-        let circumstances = Circumstances { caller, now: self.core.now, last_user_version: 0 };
+        let circumstances =
+            Circumstances { caller, now: self.core.now, last_user_version: 0, tuning: self.core.tuning };
         let plan = ops::plan_at(message.snap, &message.ops);
         let checked = check_form(&message)
             .and_then(|()| check_names(&message))

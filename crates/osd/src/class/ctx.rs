@@ -91,7 +91,7 @@ impl<'x, 'r> Ctx<'x, 'r> {
     }
 
     fn random(&self) -> Rng {
-        let Circumstances { caller, now: Instant(now), last_user_version } = self.x.request.circumstances;
+        let Circumstances { caller, now: Instant(now), last_user_version, .. } = self.x.request.circumstances;
         let parts = [caller.name.num as u64, last_user_version, u64::from(self.x.ops_done)];
         Rng::new(parts.into_iter().fold(now, |seed, part| Rng::new(seed ^ part).u64()))
     }

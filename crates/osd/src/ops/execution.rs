@@ -12,6 +12,7 @@ use super::snaps::Snaps;
 use super::state::{ObjectInfo, ObjectState};
 use super::{checksum, data, omap, snaps, tmap, watch, xattr};
 use crate::class;
+use crate::limits::NOTIFICATION_TIMEOUT_S;
 use crate::watch::{Effect, LiveWatches};
 use base::{Errno, Instant, SnapId};
 use bytes::Bytes;
@@ -44,6 +45,21 @@ impl Caller {
     }
 }
 
+/// Options that ops obey.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// The longest value of an attribute, in bytes (`osd_max_attr_size`); 0 is no limit.
+    pub attr_bytes_max: u64,
+    /// Seconds to wait for answers to a notification, where its client does not say (`osd_default_notify_timeout`).
+    pub notification_timeout_s: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { attr_bytes_max: 0, notification_timeout_s: NOTIFICATION_TIMEOUT_S }
+    }
+}
+
 /// Under which circumstances a request runs: the same for all of its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Circumstances {
@@ -53,6 +69,8 @@ pub struct Circumstances {
     pub now: Instant,
     /// The newest version that a client has seen of any object of the PG.
     pub last_user_version: u64,
+    /// The options as they were.
+    pub tuning: Tuning,
 }
 
 /// A request that is ready to run.
@@ -255,6 +273,10 @@ impl<'a> Execution<'a> {
             OpCode::OMAPRMKEYS => omap::remove_keys(self, item),
             OpCode::OMAPRMKEYRANGE => omap::remove_range(self, item),
             OpCode::OMAPCLEAR => omap::clear(self),
+            OpCode::TMAPGET => tmap::get(self),
+            OpCode::TMAPPUT => tmap::put(self, item),
+            OpCode::TMAPUP => tmap::update(self, item),
+            OpCode::TMAP2OMAP => tmap::to_omap(self, item),
             OpCode::CALL => class::call(self, item),
             _ => fail(Errno::EOPNOTSUPP),
         }
@@ -276,10 +298,6 @@ impl<'a> Execution<'a> {
     /// ENOENT if the object is missing.
     pub(crate) fn require_exists(&self) -> Result<(), Stop> {
         if self.state.exists { Ok(()) } else { Err(Errno::ENOENT.into()) }
-            OpCode::TMAPGET => tmap::get(self),
-            OpCode::TMAPPUT => tmap::put(self, item),
-            OpCode::TMAPUP => tmap::update(self, item),
-            OpCode::TMAP2OMAP => tmap::to_omap(self, item),
     }
 
     fn assert_version(&mut self, item: &OsdOpItem) -> Step {

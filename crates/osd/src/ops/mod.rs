@@ -100,8 +100,9 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
                 true
             }
             // A method that only writes may yet want to know whether the object is there. What a watch answers depends
-            // on the watches before it.
-            OpCode::CALL | OpCode::WATCH => true,
+            // on the watches
+            // before it. Clearing a map is a change only if there is one.
+            OpCode::CALL | OpCode::WATCH | OpCode::OMAPCLEAR => true,
             _ => false,
         };
     }

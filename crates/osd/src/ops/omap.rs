@@ -1,6 +1,6 @@
 //! Ops on an object's map.
 
-use super::execution::{Execution, NOTHING, Step, Stop, fail};
+use super::execution::{AskOf, Execution, NOTHING, Step, Stop, fail};
 use crate::limits::{OMAP_BYTES_MAX, OMAP_ENTRIES_MAX};
 use base::Errno;
 use bytes::Bytes;
@@ -17,10 +17,11 @@ pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
         OpCode::OMAPGETHEADER => want.omap_header = true,
         OpCode::OMAPGETKEYS | OpCode::OMAPGETVALS => {
             if let Ok(range) = range(item) {
+                let entries = entries_max(&range) + u64::from(may_begin_empty(&range));
                 want.omap.push(OmapWant::Range {
                     after: range.start_after,
                     prefix: range.prefix,
-                    entries: range.max.min(OMAP_ENTRIES_MAX),
+                    entries,
                     bytes: OMAP_BYTES_MAX,
                     values: item.op == OpCode::OMAPGETVALS,
                 });
@@ -37,6 +38,16 @@ pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
             }
         }
     }
+}
+
+fn entries_max(range: &OmapRange) -> u64 {
+    range.max.min(OMAP_ENTRIES_MAX)
+}
+
+/// Whether the store's answer may begin with the entry of the empty key: Ceph lists what comes after a key, and nothing
+/// comes before that one.
+fn may_begin_empty(range: &OmapRange) -> bool {
+    range.start_after.is_empty() && range.max > 0
 }
 
 fn range(item: &OsdOpItem) -> Result<OmapRange, Malformed> {
@@ -58,8 +69,16 @@ fn take_entries<'a>(x: &mut Execution<'a>) -> &'a [(Bytes, Bytes)] {
 }
 
 pub(super) fn get_page(x: &mut Execution, item: &OsdOpItem) -> Step {
-    parsed(range(item))?;
-    let (entries, truncated) = x.take_omap().map_or((&[][..], false), |part| (part.entries.as_slice(), part.more));
+    let range = parsed(range(item))?;
+    let (mut entries, mut truncated) = x.take_omap().map_or((&[][..], false), |part| (&part.entries[..], part.more));
+    if may_begin_empty(&range) {
+        if entries.first().is_some_and(|(key, _)| key.is_empty()) {
+            entries = &entries[1..];
+        }
+        let max = usize::try_from(entries_max(&range)).unwrap_or(usize::MAX);
+        truncated |= entries.len() > max;
+        entries = &entries[..entries.len().min(max)];
+    }
     Ok(if item.op == OpCode::OMAPGETVALS {
         OmapPage { found: entries.iter().cloned().collect::<KeyValues>(), truncated }.to_bytes()
     } else {
@@ -132,7 +151,14 @@ pub(super) fn remove_range(x: &mut Execution, item: &OsdOpItem) -> Step {
 
 pub(super) fn clear(x: &mut Execution) -> Step {
     x.require_exists()?;
-    x.changes.push(Op::OmapClear);
     x.result = 0;
+    // An object without a map is not changed, and so gets no new version.
+    let first = OmapWant::Range { after: Bytes::new(), prefix: Bytes::new(), entries: 1, bytes: 1, values: false };
+    let view = x.ask(AskOf::Itself, ObjectWant { omap_header: true, omap: vec![first], ..ObjectWant::default() })?;
+    let stored = !view.omap_header.is_empty() || view.omap.iter().any(|part| !part.entries.is_empty() || part.more);
+    let fills = |op: &Op| matches!(op, Op::OmapSet(_) | Op::OmapHeader(_));
+    if stored || x.changes.iter().any(fills) {
+        x.changes.push(Op::OmapClear);
+    }
     NOTHING
 }

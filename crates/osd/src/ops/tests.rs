@@ -68,25 +68,31 @@ impl Bench {
         let view = (plan.class != OpClass::Write).then(|| self.view(plan.want));
         let mtime = UTime { secs: 77, nanos: 0 };
         let view = view.as_deref();
-        let circumstances = Circumstances { caller: self.asker, now: Instant(0), last_user_version: 0 };
+        let (caller, now, tuning) = (self.asker, Instant(0), Default::default());
+        let circumstances = Circumstances { caller, now, last_user_version: 0, tuning };
         let watching =
             Watching { object: &self.object, live: &self.live, next_notification: 0x5_0000_0000, timeout_s: 30 };
         let (context, removed) = Default::default();
         let snaps = snaps::Snaps::of_head(&context, &removed);
-        let answers = &[];
-        let request = Request {
-            ops: &ops,
-            state,
-            view,
-            answers,
-            copied: None,
-            mtime,
-            circumstances,
-            returns_outputs,
-            watching,
-            snaps,
+        let mut answers: Vec<ObjectView> = Vec::new();
+        let mut outcome = loop {
+            let request = Request {
+                ops: &ops,
+                state: state.clone(),
+                view,
+                answers: &answers,
+                copied: None,
+                mtime,
+                circumstances,
+                returns_outputs,
+                watching,
+                snaps,
+            };
+            match execute(&request) {
+                Ok(outcome) => break outcome,
+                Err(ask) => answers.push(*self.view(ask.want)),
+            }
         };
-        let mut outcome = execute(&request).expect("these ops ask nothing");
         if outcome.is_change() {
             self.version += 1;
             outcome.seal(EVersion::new(Epoch(2), self.version), self.version);

@@ -4,7 +4,7 @@
 //! `src/osd/PrimaryLogPG.cc` (`do_osd_ops`: `CEPH_OSD_OP_WATCH`, `NOTIFY`, `NOTIFY_ACK`, `LIST_WATCHERS`).
 
 use super::execution::{Execution, NOTHING, Step, fail};
-use crate::limits::{NOTIFICATION_TIMEOUT_S, WATCHERS_MAX};
+use crate::limits::WATCHERS_MAX;
 use crate::watch::{Effect, WatchName, WatchRecord};
 use base::Errno;
 use bytes::Bytes;
@@ -78,7 +78,10 @@ pub(super) fn notify(x: &mut Execution, item: &OsdOpItem) -> Step {
     let OpParams::Notify { cookie } = item.params() else { return fail(Errno::EINVAL) };
     // One that cannot be read is an empty one, as in Ceph.
     let asked = NotifyRequest::from_bytes(&item.payload).unwrap_or_default();
-    let timeout_s = if asked.timeout_s == 0 { NOTIFICATION_TIMEOUT_S } else { asked.timeout_s };
+    let timeout_s = match asked.timeout_s {
+        0 => x.request.circumstances.tuning.notification_timeout_s,
+        asked => asked,
+    };
     let watching = x.request.watching;
     if !watching.live.has_room(asked.payload.len()) {
         return fail(Errno::EBUSY);

@@ -1,4 +1,8 @@
 //! Ops on an object's attributes.
+//!
+//! One with an empty name would be, in Ceph, the object's own record (v16.2 `src/osd/PrimaryLogPG.cc` puts a `_` before
+//! users' names, and `_` alone is the record's): setting it does nothing, and reading it shows the record. Here there is
+//! no such attribute.
 
 use super::execution::{Execution, NOTHING, Step, Stop, fail};
 use super::state::{USER_ATTR_PREFIX, user_attr};
@@ -92,14 +96,23 @@ fn number(text: &[u8]) -> u64 {
     }
 }
 
+/// `osd_max_attr_size`, where 0 is no limit.
+fn attr_too_large(x: &Execution, bytes: usize) -> bool {
+    let max = x.request.circumstances.tuning.attr_bytes_max;
+    max > 0 && bytes as u64 > max
+}
+
 pub(super) fn set(x: &mut Execution, item: &OsdOpItem) -> Step {
     let OpParams::Xattr { name_len, .. } = item.params() else { return fail(Errno::EINVAL) };
     if name_len as usize > ATTR_NAME_BYTES_MAX {
         return fail(Errno::ENAMETOOLONG);
     }
     let (name, value) = parts(item)?;
+    if attr_too_large(x, value.len()) {
+        return fail(Errno::EFBIG);
+    }
     x.ensure_exists();
-    x.changes.push(Op::SetAttr(user_attr(&name), value));
+    x.changes.push(if name.is_empty() { Op::Touch } else { Op::SetAttr(user_attr(&name), value) });
     x.result = 0;
     NOTHING
 }

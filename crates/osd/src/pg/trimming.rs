@@ -120,7 +120,7 @@ impl Pg {
             view: None,
             answers: Vec::new(),
             copied: None,
-            circumstances: Circumstances { caller, now: core.now, last_user_version: 0 },
+            circumstances: Circumstances { caller, now: core.now, last_user_version: 0, tuning: core.tuning },
             trims: Some(TrimOf { snap, clone: clone.snap() }),
             bytes: 0,
             share: Share::none(),

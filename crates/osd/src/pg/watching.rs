@@ -155,6 +155,7 @@ impl Pg {
                 caller: execution::Caller { name: watch.entity, addr: EntityAddr::default(), own: true },
                 now: core.now,
                 last_user_version: 0,
+                tuning: core.tuning,
             },
             message,
             object,

@@ -62,6 +62,7 @@ impl Bench {
             caller: Caller { name: EntityName::client(GlobalId(self.client)), addr, own: false },
             now: Instant(self.now_secs * 1_000_000_000),
             last_user_version: self.version,
+            tuning: Default::default(),
         };
         let live = LiveWatches::default();
         let watching = Watching { object: &self.object, live: &live, next_notification: 0, timeout_s: 30 };

@@ -173,3 +173,75 @@ fn a_resent_write_that_failed_fails_again() {
     assert_eq!(c.replies[&(1, tid)].last().map(|reply| reply.result), Some(-17));
     assert_eq!(c.read("x"), Err(-2));
 }
+
+#[test]
+fn copies_that_cross_each_other_end() {
+    for (seed, size) in [(26, 1000), (27, 1000), (28, 1000), (29, 9 << 20)] {
+        let mut c = Cluster::new(seed, 3, 3, 2, 8);
+        let names = ["a", "b", "c"];
+        let sources: Vec<Vec<u8>> = names.iter().map(|name| fill(&mut c, name, size + name.len(), 3)).collect();
+        for (name, data) in names.iter().zip(&sources) {
+            assert!(c.read(name).as_deref() == Ok(data));
+        }
+        assert_eq!(c.write("b", b"this is b"), 0);
+        assert_eq!(c.write("c", b"this is c"), 0);
+        // Two against each other, and three in a ring; each waits for what another holds.
+        let asked = [("a", "b"), ("b", "a"), ("b", "c"), ("c", "a")].map(|(to, from)| {
+            let op = c.request(to, vec![copy_from(from, 0, None)]);
+            c.send(1, op)
+        });
+        for _ in 0..20 {
+            c.settle();
+        }
+        for tid in asked {
+            let result = c.replies.get(&(1, tid)).map(|replies| replies[0].result);
+            assert!(matches!(result, Some(0 | -34)), "seed {seed}: {result:?}: done, or its source changed meanwhile");
+        }
+        for name in names {
+            let data = c.read(name).expect("it is there");
+            let one_of = [&sources[0][..], b"this is b", b"this is c"];
+            assert!(one_of.contains(&&data[..]), "seed {seed}: {name} is a mixture");
+            assert_eq!(c.write(name, b"the object is free again"), 0);
+        }
+        c.settle();
+        assert_nothing_aside(&c);
+    }
+}
+
+#[test]
+fn what_a_copy_left_aside_goes_when_the_group_serves_again() {
+    for seed in 50..56 {
+        let mut c = Cluster::new(seed, 3, 3, 2, 8);
+        let data = fill(&mut c, "source", 40 << 20, 10);
+        let (_, _, primary) = c.locate("target");
+        let op = c.request("target", vec![copy_from("source", 0, None)]);
+        let tid = c.send(1, op);
+        let aside = |c: &Cluster| {
+            let (pg, ..) = c.locate("target");
+            let what = ReadWhat::List(ListWant { from: None, max: 1000, attr: None });
+            let found = (0..3).filter(|osd| *osd != primary).map(|osd| {
+                let found = c.store(osd).read(&ReadRequest { collection: CollectionId::Pg(pg), what: what.clone() });
+                let Ok(ReadResult::List { entries, .. }) = found else { panic!("{found:?}") };
+                entries.iter().any(|entry| entry.id.snap() == STAGED)
+            });
+            found.collect::<Vec<_>>().contains(&true)
+        };
+        for _ in 0..10_000 {
+            if aside(&c) || !c.step() {
+                break;
+            }
+        }
+        assert!(aside(&c), "seed {seed}: the first part has come");
+        assert!(!c.replies.contains_key(&(1, tid)));
+        c.kill(primary);
+        c.settle();
+        assert!(!aside(&c), "seed {seed}: the new primary gives it up");
+        c.start(primary);
+        c.settle();
+        c.settle();
+        assert_nothing_aside(&c);
+        assert_eq!(c.read("target"), Err(-2));
+        assert_eq!(c.call("target", vec![copy_from("source", 0, None)]).result, 0);
+        assert!(c.read("target").as_deref() == Ok(&data[..]));
+    }
+}

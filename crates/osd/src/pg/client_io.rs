@@ -29,7 +29,8 @@ use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, STAGED,
 use wire::Encode;
 use wire::messages::{OpOutcome, OsdOp};
 use wire::net::ConnId;
-use wire::osd::{OsdReqId, RequestFlags};
+use wire::osd::{OpCode, OsdReqId, RequestFlags};
+use wire::types::EntityType;
 
 /// A client's request on its way.
 #[derive(Debug)]
@@ -89,6 +90,13 @@ impl ClientRequest {
         }
     }
 
+    /// Whether another OSD (or this one) reads the object to copy it.
+    pub fn reads_for_copy(&self) -> bool {
+        self.plan.class == OpClass::Read
+            && self.circumstances.caller.name.kind == EntityType::OSD
+            && self.message.ops.iter().any(|item| item.op == OpCode::COPY_GET)
+    }
+
     /// Bytes that came with its ops.
     pub fn payload_bytes(&self) -> u64 {
         self.message.ops.iter().map(|item| item.payload.len() as u64).sum()
@@ -133,6 +141,9 @@ impl Pg {
             request.stamps.reached = core.now;
             core.counters.op_before_dequeue_op_lat.add(core.now.since(request.stamps.initiated));
         }
+        if self.sets.acting_primary != core.me() {
+            return self.read_at_replica(core, request);
+        }
         if !self.is_active() {
             request.stamps.waited = core.now;
             if self.waiting.len() >= PG_WAITING_MAX {
@@ -141,9 +152,6 @@ impl Pg {
             } else {
                 self.waiting.push_back(request);
             }
-        if self.sets.acting_primary != core.me() {
-            return self.read_at_replica(core, request);
-        }
             return;
         }
         request.interval = self.since;
@@ -152,7 +160,8 @@ impl Pg {
         }
         let class = request.plan.class;
         if let Some(queue) = self.objects.get_mut(&request.object) {
-            if !queue.waiting.is_empty() || !queue.admits(class) {
+            let beside_copy = queue.copying && request.reads_for_copy();
+            if !beside_copy && (!queue.waiting.is_empty() || !queue.admits(class)) {
                 request.stamps.blocked = core.now;
                 queue.waiting.push_back(request);
                 return;
@@ -171,7 +180,7 @@ impl Pg {
     }
 
     /// Starts a request that its object admits.
-    fn start_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
+    pub(super) fn start_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         request.circumstances.now = core.now;
         request.circumstances.last_user_version = self.info.last_user_version;
         request.stamps.started = core.now;
@@ -196,6 +205,10 @@ impl Pg {
     /// Starts what an object's queue admits now.
     pub(super) fn pump(&mut self, core: &mut Core, object: &ObjectId) {
         while let Some(queue) = self.objects.get_mut(object) {
+            if let Some(copied) = queue.take_copied() {
+                self.run_write(core, copied);
+                continue;
+            }
             let Some(request) = queue.pop_admitted() else { break };
             self.start_request(core, request);
         }
@@ -287,6 +300,11 @@ impl Pg {
         };
         self.objects.get_mut(&request.object).expect("it was just there").readers -= 1;
         self.carry_out(core, &request, state.info.user_version, core::mem::take(&mut outcome.effects));
+        self.answer_read(core, request, outcome);
+    }
+
+    /// Answers a request that has read.
+    pub(super) fn answer_read(&mut self, core: &mut Core, request: Box<ClientRequest>, outcome: Outcome) {
         self.counters.reads += 1;
         self.counters.read_bytes += outcome.ops.iter().map(|o| o.item.payload.len() as u64).sum::<u64>();
         if !outcome.state.exists && outcome.result < 0 {
@@ -300,11 +318,6 @@ impl Pg {
 
     /// Executes a write on an object whose state is known.
     pub(super) fn run_write(&mut self, core: &mut Core, request: Box<ClientRequest>) {
-        self.answer_read(core, request, outcome);
-    }
-
-    /// Answers a request that has read.
-    pub(super) fn answer_read(&mut self, core: &mut Core, request: Box<ClientRequest>, outcome: Outcome) {
         let object = &request.object;
         let queue = self.objects.get_mut(object).expect("a request under way keeps its queue");
         queue.exclusive = false;
@@ -552,7 +565,8 @@ impl Pg {
             all.push(write.request);
             all.extend(write.again);
         }
-        let mut queued: Vec<_> = self.objects.drain().flat_map(|(_, queue)| queue.waiting).collect();
+        let held = |queue: ObjectQueue| queue.copied.into_iter().chain(queue.waiting);
+        let mut queued: Vec<_> = self.objects.drain().flat_map(|(_, queue)| held(queue)).collect();
         // Requests of one session keep their order; the map of objects has none.
         queued.sort_by_key(|request| (request.conn, request.tid));
         all.extend(queued);

@@ -41,7 +41,13 @@ impl Pg {
             request.copied = Some(Err(Errno::EINVAL));
             return self.run_write(core, request);
         }
+        let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
+        queue.copying = true;
+        let reads = queue.take_reads_for_copies();
         core.copies.start(self.id, request, source);
+        for read in reads {
+            self.start_request(core, read);
+        }
     }
 
     /// Writes a part of a copy aside; false if it is not one.
@@ -64,18 +70,18 @@ impl Pg {
             transaction.push(&staged, Op::Truncate(part.size));
         }
         changes.into_iter().for_each(|op| transaction.push(&staged, op));
-        self.send_aside(core, object, transaction);
+        self.send_aside(core, object, transaction, false);
         true
     }
 
-    /// Sends a write that nobody sees and nobody waits for.
-    fn send_aside(&mut self, core: &mut Core, object: &ObjectId, transaction: Transaction) {
+    /// Sends a write that nobody sees and nobody waits for; it writes a part, or gives all up.
+    fn send_aside(&mut self, core: &mut Core, object: &ObjectId, transaction: Transaction, gives_up: bool) {
         let entry = LogEntry {
             version: EVersion::new(core.epoch(), self.info.last_update.version + 1),
             prior: EVersion::default(),
             object: object.clone(),
             clones: Vec::new(),
-            deletes: false,
+            deletes: gives_up,
             changes_nothing: true,
             reqid: OsdReqId::default(),
             user_version: self.info.last_user_version,
@@ -90,7 +96,15 @@ impl Pg {
     fn drop_staged(&mut self, core: &mut Core, object: &ObjectId) {
         let mut transaction = Transaction::new(self.collection());
         transaction.push(&object.with_snap(STAGED), Op::Remove);
-        self.send_aside(core, object, transaction);
+        self.send_aside(core, object, transaction, true);
+    }
+
+    /// The PG begins to serve: gives up what copies wrote aside that the end of an interval cut off. What the log no
+    /// longer tells of stays, unseen, until the object is copied to again.
+    pub(super) fn drop_left_aside(&mut self, core: &mut Core) {
+        for object in self.log.left_aside() {
+            self.drop_staged(core, &object);
+        }
     }
 
     /// A request does not put its copy in place.
@@ -112,16 +126,19 @@ impl Pg {
             return self.restart_request(core, request);
         }
         let object = request.object.clone();
+        let queue = self.objects.get_mut(&object).expect("a request under way keeps its queue");
+        queue.copying = false;
         match result {
             Ok(copied) => {
                 request.copied = Some(Ok(copied));
-                self.run_write(core, request);
+                // Who reads the object reads it as it was.
+                queue.copied = Some(request);
             }
             Err(code) => {
                 if staged {
                     self.drop_staged(core, &object);
                 }
-                let queue = self.objects.get_mut(&object).expect("a request under way keeps its queue");
+                let queue = self.objects.get_mut(&object).expect("it was just there");
                 queue.exclusive = false;
                 // As in Ceph the op says that it is under way, and the request, which is not logged, how that ended.
                 let mut outcomes = bare_outcomes(&request.message.ops);

@@ -27,12 +27,12 @@ pub struct LogEntry {
     pub object: ObjectId,
     /// Its clones that the write made, changed or removed.
     pub clones: Vec<SnapId>,
-    /// Whether the write left no object.
+    /// Whether the write left no object; of a write aside, whether it gave up what there was.
     pub deletes: bool,
-    /// Whether it changed nothing: it failed, or there was nothing to do. It is here so that a resent request gets the
-    /// same answer (Ceph's `ERROR` entries).
+    /// Whether it changed nothing that anybody sees: it failed, or there was nothing to do, and it is here so that a
+    /// resent request gets the same answer (Ceph's `ERROR` entries); or it wrote a part of a copy aside.
     pub changes_nothing: bool,
-    /// Whose it is.
+    /// Whose it is; nobody's for a write aside.
     pub reqid: OsdReqId,
     /// The user version it gave the object.
     pub user_version: u64,
@@ -84,6 +84,11 @@ impl Decode for LogEntry {
 }
 
 impl LogEntry {
+    /// Whether it wrote a part of a copy aside, or gave such parts up.
+    pub fn is_aside(&self) -> bool {
+        self.changes_nothing && self.reqid == OsdReqId::default()
+    }
+
     /// Everything that the write touched: the object, and clones of it.
     pub fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
         core::iter::once(self.object.clone()).chain(self.clones.iter().map(|clone| self.object.with_snap(*clone)))
@@ -173,6 +178,20 @@ impl PgLog {
     pub fn after(&self, version: EVersion) -> impl Iterator<Item = &LogEntry> {
         let start = self.entries.partition_point(|entry| entry.version <= version);
         self.entries.range(start..)
+    }
+
+    /// The objects of which parts of copies may lie aside. An object is held while it is copied to, so its next entry
+    /// that is not aside is the copy's own, which leaves nothing.
+    pub fn left_aside(&self) -> BTreeSet<ObjectId> {
+        let mut left = BTreeSet::new();
+        for entry in &self.entries {
+            if entry.is_aside() && !entry.deletes {
+                left.insert(entry.object.clone());
+            } else if !left.is_empty() {
+                left.remove(&entry.object);
+            }
+        }
+        left
     }
 
     /// Forgets the entries up to `to`, and appends to `transaction` what forgets them on disk.
@@ -287,6 +306,25 @@ mod tests {
         let failed = LogEntry { changes_nothing: true, ..entry(1, 1, "a") };
         let failed = PgLog::new(EVersion::default(), vec![failed]).expect("one entry");
         assert_eq!(names(fresh.differing(&failed)), Some(vec![]), "a write that failed makes no difference");
+    }
+
+    #[test]
+    fn what_lies_aside_is_known_from_the_log() {
+        let aside = |version, object, deletes| {
+            let reqid = OsdReqId::default();
+            LogEntry { changes_nothing: true, reqid, deletes, ..entry(1, version, object) }
+        };
+        let entries = vec![
+            aside(1, "put in place", false),
+            aside(2, "put in place", false),
+            aside(3, "given up", false),
+            entry(1, 4, "put in place"),
+            aside(5, "given up", true),
+            aside(6, "left", false),
+            entry(1, 7, "other"),
+        ];
+        let log = PgLog::new(EVersion::default(), entries).expect("in order");
+        assert_eq!(names(Some(log.left_aside())), Some(vec!["left".into()]));
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl Pg {
         let was_primary = self.is_primary();
         self.sets = sets;
         self.since = since;
-        self.sync = None;
+        self.abandon_sync(core);
         self.role = Role::Waiting;
         self.send_replica_reads_away(core);
         self.forget_watches(core);

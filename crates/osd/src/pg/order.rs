@@ -3,7 +3,8 @@
 //!
 //! Reads wait until the writes before them are durable everywhere; writes that need only the object's state follow each
 //! other without waiting; writes that depend on contents run alone, but need not wait to be durable before the next
-//! begins. Requests start in the order of their arrival.
+//! begins. Requests start in the order of their arrival, but for one kind: while a copy waits for its source, others'
+//! copies read the object as it was before, or copies that cross each other would wait for each other for ever.
 
 use super::client_io::ClientRequest;
 use crate::ops::OpClass;
@@ -21,6 +22,10 @@ pub struct ObjectQueue {
     pub writers: u32,
     /// A request is being prepared that nothing may pass: it waits for the store.
     pub exclusive: bool,
+    /// That request waits for the source of its copy: it has changed nothing, and other copies may read meanwhile.
+    pub copying: bool,
+    /// That request, its source here, while such reads are under way.
+    pub copied: Option<Box<ClientRequest>>,
     /// Requests that wait, in order.
     pub waiting: VecDeque<Box<ClientRequest>>,
 }
@@ -34,6 +39,18 @@ impl ObjectQueue {
             OpClass::Write => self.readers == 0,
             OpClass::ReadModify => self.readers == 0 && self.writers == 0,
         }
+    }
+
+    /// The waiting reads of other OSDs' copies.
+    pub fn take_reads_for_copies(&mut self) -> VecDeque<Box<ClientRequest>> {
+        let (reads, rest) = self.waiting.drain(..).partition(|request| request.reads_for_copy());
+        self.waiting = rest;
+        reads
+    }
+
+    /// The copy that waited for reads to end, once they have.
+    pub fn take_copied(&mut self) -> Option<Box<ClientRequest>> {
+        if self.readers > 0 { None } else { self.copied.take() }
     }
 
     /// Whether nothing goes on.
@@ -52,5 +69,7 @@ impl ObjectQueue {
         assert!(self.readers == 0 || self.writers == 0, "a read runs beside a write");
         let stuck = self.waiting.front().is_some_and(|r| self.admits(r.plan.class));
         assert!(!stuck, "a request waits that could run");
+        assert!(self.exclusive || !self.copying && self.copied.is_none(), "a copy does not hold its object");
+        assert!(self.copied.is_none() || self.readers > 0, "a copy waits for nobody");
     }
 }

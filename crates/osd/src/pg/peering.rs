@@ -76,7 +76,7 @@ pub struct Peering {
 impl Pg {
     /// Begins, or begins again, with the present map.
     pub fn start_peering(&mut self, core: &mut Core) {
-        self.sync = None;
+        self.abandon_sync(core);
         let id = core.epoch();
         let own = Answer { info: self.exists.then_some(self.info), born: core.born };
         let answers = BTreeMap::from([(core.me(), own)]);
@@ -253,6 +253,7 @@ impl Pg {
         for osd in holders {
             if !self.sets.acting.contains(osd) && !self.sets.up.contains(osd) {
                 let message = wire::messages::PgRemove { pg: self.id, map_epoch: core.epoch() };
+        self.drop_left_aside(core);
                 core.send_osd(*osd, Envelope::new(message));
             }
         }
@@ -292,8 +293,8 @@ impl Pg {
         }
     }
 }
-
         self.ask_again_what_is_committed(core, osd);
+
 /// The past intervals of a PG that matter with what this OSD itself knows.
 fn core_history<'a>(core: &'a Core, pg: &'a Pg) -> impl Iterator<Item = &'a PastInterval> + 'a {
     let started = pg.info.last_epoch_started;

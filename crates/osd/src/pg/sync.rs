@@ -64,6 +64,7 @@ impl Pg {
         log: PgLog,
         answer_to: Option<ConnId>,
     ) {
+        self.abandon_sync(core);
         let differing = if self.info.incomplete { None } else { self.log.differing(&log) };
         let mut sync = Box::new(Sync {
             source,
@@ -94,6 +95,17 @@ impl Pg {
         } else {
             self.sync = Some(sync);
             self.fetch_more(core);
+        }
+    }
+
+    /// What is being copied is not wanted any more: forgets it, and what lies aside of it.
+    pub(super) fn abandon_sync(&mut self, core: &mut Core) {
+        let Some(sync) = self.sync.take().filter(|sync| !sync.whole) else { return };
+        let begun: Vec<ObjectId> = sync.staged.into_iter().chain(sync.fetching.into_keys()).collect();
+        if self.exists && !begun.is_empty() {
+            let mut t = self.transaction();
+            begun.iter().for_each(|object| t.push(&object.staged(), Op::Remove));
+            core.commit(CommitFor::Pg(self.id, PgCommit::Nothing), t);
         }
     }
 
@@ -301,6 +313,10 @@ impl Pg {
         let mut t = self.transaction();
         if !same_log {
             sync.log.store(&mut t);
+        }
+        // Parts of copies that this log alone tells of: nobody else will give them up.
+        for object in self.log.left_aside().iter().filter(|object| !sync.staged.contains(object)) {
+            t.push(&object.staged(), Op::Remove);
         }
         for object in &sync.staged {
             t.rename(&object.staged(), object);

@@ -70,8 +70,25 @@ fn a_network_is_shut_out_and_let_in_again() {
     assert_eq!(c.read("a").expect("let in again"), "1");
 }
 
+/// What clients were told about holding.
+fn told(c: &Cluster) -> Vec<u8> {
+    c.backoffs.iter().map(|backoff| backoff.op).collect()
+}
+
+fn send_many(c: &mut Cluster, count: usize) -> Vec<u64> {
+    let tids = (0..count).map(|_| {
+        let op = c.request("a", write("2"));
+        c.send(1, op)
+    });
+    tids.collect()
+}
+
+fn answered(c: &Cluster, tids: &[u64]) -> usize {
+    tids.iter().filter(|tid| c.replies.contains_key(&(1, **tid))).count()
+}
+
 #[test]
-fn requests_to_a_group_that_does_not_serve_are_held_by_their_clients_beyond_some() {
+fn requests_to_a_group_with_too_few_members_are_held_by_their_clients() {
     let mut c = Cluster::new(13, 3, 3, 2, 1);
     assert_eq!(c.write("a", b"1"), 0);
     let (_, _, primary) = c.locate("a");
@@ -81,21 +98,58 @@ fn requests_to_a_group_that_does_not_serve_are_held_by_their_clients_beyond_some
         c.kill(*osd);
     }
     c.settle();
-    let tids: Vec<u64> = (0..600)
-        .map(|_| {
-            let op = c.request("a", write("2"));
-            c.send(1, op)
-        })
-        .collect();
+    let tids = send_many(&mut c, 10);
     c.settle_for(Duration::from_secs(1));
-    let ops = |c: &Cluster| c.backoffs.iter().map(|b| b.op).collect::<Vec<_>>();
-    assert_eq!(ops(&c), [BLOCK], "told once, not to go on meanwhile");
+    assert_eq!(told(&c), [BLOCK], "told once, not to go on meanwhile");
     c.settle();
-    assert_eq!(ops(&c), [BLOCK]);
+    assert_eq!(told(&c), [BLOCK]);
     c.start(others[0]);
     c.settle();
-    assert_eq!(ops(&c), [BLOCK, UNBLOCK]);
+    assert_eq!(told(&c), [BLOCK, UNBLOCK]);
     assert_eq!(c.backoffs[0].id, c.backoffs[1].id);
-    let answered = tids.iter().filter(|tid| c.replies.contains_key(&(1, **tid))).count();
-    assert_eq!(answered, 512, "what waited is answered, the rest is for the client to send again");
+    assert_eq!(answered(&c, &tids), 0, "they are for the client to send again");
+    assert_eq!(c.write("a", b"3"), 0);
+}
+
+#[test]
+fn requests_that_wait_when_a_group_loses_its_members_are_held_as_well() {
+    let mut c = Cluster::new(14, 3, 3, 2, 1);
+    assert_eq!(c.write("a", b"1"), 0);
+    let (_, _, primary) = c.locate("a");
+    let others: Vec<i32> = (0..3).filter(|osd| *osd != primary).collect();
+    // One is gone; the other cannot answer yet, so that the group is on its way.
+    c.cut.push((primary, others[0]));
+    c.kill(others[1]);
+    c.settle();
+    assert_eq!(c.active(), 0);
+    let tids = send_many(&mut c, 600);
+    c.settle_for(Duration::from_secs(1));
+    assert_eq!(told(&c), [BLOCK], "more than may wait");
+    c.kill(others[0]);
+    c.settle();
+    assert_eq!((told(&c), answered(&c, &tids)), (vec![BLOCK], 0));
+    c.cut.clear();
+    c.start(others[1]);
+    c.settle();
+    assert_eq!(told(&c), [BLOCK, UNBLOCK]);
+    assert_eq!(answered(&c, &tids), 0, "what waited was dropped with the rest");
+}
+
+#[test]
+fn requests_to_a_group_on_its_way_wait_and_beyond_some_are_held_by_their_clients() {
+    let mut c = Cluster::new(15, 3, 3, 2, 1);
+    assert_eq!(c.write("a", b"1"), 0);
+    let (_, _, primary) = c.locate("a");
+    let others: Vec<i32> = (0..3).filter(|osd| *osd != primary).collect();
+    c.cut.push((primary, others[0]));
+    c.kill(others[1]);
+    c.settle();
+    let tids = send_many(&mut c, 600);
+    c.settle_for(Duration::from_secs(1));
+    assert_eq!(told(&c), [BLOCK], "told once, not to go on meanwhile");
+    c.cut.clear();
+    c.settle();
+    assert_eq!(told(&c), [BLOCK, UNBLOCK]);
+    assert_eq!(c.backoffs[0].id, c.backoffs[1].id);
+    assert_eq!(answered(&c, &tids), 512, "what waited is answered, the rest is for the client to send again");
 }

@@ -146,7 +146,7 @@ impl Pg {
         }
         if !self.is_active() {
             request.stamps.waited = core.now;
-            if self.waiting.len() >= PG_WAITING_MAX {
+            if self.waiting.len() >= PG_WAITING_MAX || self.cannot_serve() {
                 crate::requests::hold_requests(core, request.conn, self.id, Until::Active);
                 core.sessions.release(request.bytes);
             } else {
@@ -590,6 +590,14 @@ impl Pg {
         for request in core::mem::take(&mut self.waiting) {
             core.sessions.release(request.bytes);
             crate::requests::share_map(core, request.conn, request.message.map_epoch);
+        }
+    }
+
+    /// Asks the clients of requests that wait to hold them: the PG cannot serve before something outside changes.
+    pub(super) fn hold_waiting(&mut self, core: &mut Core) {
+        for request in core::mem::take(&mut self.waiting) {
+            crate::requests::hold_requests(core, request.conn, self.id, Until::Active);
+            core.sessions.release(request.bytes);
         }
     }
 

@@ -151,7 +151,16 @@ impl Pg {
             peering.step = step;
             self.last_change = core.now;
             core.stats_changed = true;
+            if self.cannot_serve() {
+                self.hold_waiting(core);
+            }
         }
+    }
+
+    /// Whether it is known that the PG will not serve before another map: clients then hold their requests, as Ceph asks
+    /// them to in these states (v16.2 `src/osd/PrimaryLogPG.cc`, `do_request`).
+    pub(super) fn cannot_serve(&self) -> bool {
+        matches!(&self.role, Role::Peering(peering) if matches!(peering.step, Step::Down(_) | Step::TooFew))
     }
 
     /// The authority's log has come: copies what differs.
@@ -244,6 +253,7 @@ impl Pg {
         self.last_change = core.now;
         core.stats_changed = true;
         crate::requests::resume_requests(core, self.id);
+        self.drop_left_aside(core);
         self.start_waiting(core);
         self.ask_for_trim(core);
     }
@@ -253,7 +263,6 @@ impl Pg {
         for osd in holders {
             if !self.sets.acting.contains(osd) && !self.sets.up.contains(osd) {
                 let message = wire::messages::PgRemove { pg: self.id, map_epoch: core.epoch() };
-        self.drop_left_aside(core);
                 core.send_osd(*osd, Envelope::new(message));
             }
         }
@@ -284,6 +293,7 @@ impl Pg {
     /// Whether this peering was begun with messages that `osd` may have lost: then it begins again.
     pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
         self.resume_sync(core, osd);
+        self.ask_again_what_is_committed(core, osd);
         match &mut self.role {
             Role::Peering(peering) if peering.answers.contains_key(&osd) || self.sets.acting.contains(&osd) => {
                 self.start_peering(core);
@@ -293,7 +303,6 @@ impl Pg {
         }
     }
 }
-        self.ask_again_what_is_committed(core, osd);
 
 /// The past intervals of a PG that matter with what this OSD itself knows.
 fn core_history<'a>(core: &'a Core, pg: &'a Pg) -> impl Iterator<Item = &'a PastInterval> + 'a {

@@ -9,10 +9,13 @@ use crate::map_follower::{follow, is_served};
 use crate::osd::Osd;
 use crate::pg::Pg;
 use base::{Epoch, Instant, OsdId, PgId};
+use maps::OsdMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::Transaction;
 use wire::messages;
+use wire::net::{NetCommand, Peer};
+use wire::types::EntityAddr;
 
 impl Osd {
     /// New maps.
@@ -30,7 +33,7 @@ impl Osd {
         }
         let mut moved = BTreeSet::new();
         let (clients, ranges) = (Arc::clone(&before.blocklist), Arc::clone(&before.range_blocklist));
-        let mut last = before;
+        let mut last = Arc::clone(&before);
         for next in &followed.maps {
             let previous = (last.epoch.0 > 0).then_some(&*last);
             // Before the first map ever there is nothing to be contiguous with; epoch 1 begins everything.
@@ -53,6 +56,7 @@ impl Osd {
         let blob = blob.unwrap_or_else(|| self.core.map.encoded().bytes);
         self.core.blobs.set_full(self.core.epoch(), blob);
         self.core.with_peers(|peers, map, _, out| peers.follow(map, out));
+        self.forget_sessions_of_the_dead(&before);
         if self.notice_own_state() {
             // Up at last: what was only noted until now begins.
             moved.extend(self.core.placement.iter().map(|(pg, _)| pg));
@@ -67,6 +71,28 @@ impl Osd {
         }
         self.wake_waiting();
         self.run();
+    }
+
+    /// Closes the sessions that OSDs opened in lives which the maps since `before` show to be over: nobody will come
+    /// back to them. One of a life that is not known yet stays.
+    fn forget_sessions_of_the_dead(&mut self, before: &OsdMap) {
+        let map = Arc::clone(&self.core.map);
+        let lived_at = |osd: OsdId, peer: &Peer| {
+            let addrs = before.addrs(osd).filter(|_| before.is_up(osd));
+            let all = addrs.into_iter().flat_map(|addrs| addrs.cluster.0.iter().chain(&addrs.client.0));
+            let same =
+                |a: &EntityAddr, b: &EntityAddr| a.socket.is_some() && (a.socket, a.nonce) == (b.socket, b.nonce);
+            all.into_iter().any(|known| peer.addrs.0.iter().any(|addr| same(known, addr)))
+        };
+        let lives = |osd: OsdId| map.is_up(osd) && map.addrs(osd) == before.addrs(osd);
+        for conn in self.core.sessions.of_osds(|osd, peer| !lives(osd) && lived_at(osd, peer)) {
+            self.core.net(NetCommand::Close { conn });
+            for pg in self.core.sessions.close(conn) {
+                if let Some(pg) = self.pgs.get_mut(&pg) {
+                    pg.session_closed(&mut self.core, conn);
+                }
+            }
+        }
     }
 
     /// Something is missing between the map that is here and the newest.
@@ -145,6 +171,7 @@ impl Osd {
     pub(crate) fn remove_pg(&mut self, id: PgId) {
         if let Some(mut pg) = self.pgs.remove(&id) {
             pg.forget_watches(&mut self.core);
+            pg.send_replica_reads_away(&mut self.core);
             pg.requeue_requests(&mut self.core);
             pg.drop_requests(&mut self.core);
             if pg.exists {
@@ -165,4 +192,3 @@ impl Osd {
         self.core.commit(CommitFor::Own, t);
     }
 }
-            pg.send_replica_reads_away(&mut self.core);

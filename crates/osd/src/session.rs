@@ -8,12 +8,13 @@
 
 use crate::limits::{CLIENT_REQUEST_BYTES_MAX, CLIENT_REQUESTS_MAX, SESSIONS_MAX};
 use base::hash::FixedHashMap;
-use base::{Epoch, PgId};
+use base::{Epoch, OsdId, PgId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use wire::net::{ConnId, Peer};
+use wire::types::EntityType;
 
 /// A session that somebody opened to us.
 #[derive(Debug)]
@@ -129,6 +130,18 @@ impl Sessions {
     /// The session, while it lasts.
     pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Session> {
         self.sessions.get_mut(&conn)
+    }
+
+    /// The sessions of OSDs in the lives that `is_over` knows to be over.
+    pub fn of_osds(&self, is_over: impl Fn(OsdId, &Peer) -> bool) -> Vec<ConnId> {
+        let theirs = |(conn, session): (&ConnId, &Session)| {
+            let name = session.peer.name;
+            let osd = OsdId(i32::try_from(name.num).unwrap_or(-1));
+            (name.kind == EntityType::OSD && is_over(osd, &session.peer)).then_some(*conn)
+        };
+        let mut conns: Vec<ConnId> = self.sessions.iter().filter_map(theirs).collect();
+        conns.sort_unstable();
+        conns
     }
 
     /// How many there are.

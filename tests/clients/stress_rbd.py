@@ -9,11 +9,13 @@ share the image, its exclusive lock goes back and forth. A writer notes each blo
 share: before it sends it ("issued") and when it is told that it is written ("acked"). So whoever looks knows what it
 may find: a block is never older than what was acked before the look, never newer than what was issued after it. The
 operator takes snapshots and looks into them at once and again later, copies them into clones that it flattens, resizes
-the image, flattens it, and kills a writer with kill -9. The next writer takes the lock from the dead one, which the
+the image, flattens it, says of OSDs that they are down, and kills a writer with kill -9. The next writer takes the lock from the dead one, which the
 cluster must shut out, and finds every block that the dead one was told of.
 """
 import argparse
+import contextlib
 import hashlib
+import json
 import mmap
 import os
 import random
@@ -89,18 +91,29 @@ class Ledger:
         return Ledger(path)
 
 
-def client():
+def client(cut_every=0):
     """A client whose watches live by WATCH_TIMEOUT_S: it says every second that it is alive."""
-    return connect(objecter_tick_interval="1", rbd_cache="false")
+    cuts = {"ms_inject_socket_failures": str(cut_every)} if cut_every else {}
+    return connect(objecter_tick_interval="1", rbd_cache="false", **cuts)
+
+
+@contextlib.contextmanager
+def short_watches():
+    """While it lasts, new watches end WATCH_TIMEOUT_S after their client's last sign of life."""
+    harness.run("ceph", "config", "set", "osd", "osd_client_watch_timeout", WATCH_TIMEOUT_S)
+    try:
+        yield
+    finally:
+        harness.run("ceph", "config", "rm", "osd", "osd_client_watch_timeout")
 
 
 class Writer:
     """A process that writes, zeroes and reads its own blocks."""
 
-    def __init__(self, pool, number, ledger, seed):
+    def __init__(self, pool, number, ledger, seed, cut_every):
         self.random = random.Random(f"{seed}-{number}")
         self.ledger, self.number = ledger, number
-        self.cluster = client()
+        self.cluster = client(cut_every)
         self.io = self.cluster.open_ioctx(pool)
         self.image = rbd.Image(self.io, IMAGE)
         self.groups = [g for g in range(BLOCKS // GROUP) if g % WRITERS == number]
@@ -183,7 +196,7 @@ class Writer:
 def writer_main(args):
     writer = None
     try:
-        writer = Writer(args.pool, args.writer, Ledger(args.ledger), args.seed)
+        writer = Writer(args.pool, args.writer, Ledger(args.ledger), args.seed, args.cut_every)
         writer.take_over()
         print("took over", flush=True)
         writer.run(args.seconds)
@@ -197,10 +210,10 @@ def writer_main(args):
 class Running:
     """A writer's process and what it last said."""
 
-    def __init__(self, pool, number, ledger, seed, seconds):
+    def __init__(self, pool, number, ledger, seed, seconds, cut_every):
         self.number = number
         command = [sys.executable, __file__, "--pool", pool, "--writer", str(number), "--ledger", str(ledger), "--seed",
-                   str(seed), "--seconds", str(seconds)]
+                   str(seed), "--seconds", str(seconds), "--cut-every", str(cut_every)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=HERE)
         self.lines, self.said_at = [], time.monotonic()
         self.reader = threading.Thread(target=self.listen, daemon=True)
@@ -234,9 +247,10 @@ class Running:
 class Operator:
     """Takes snapshots, clones, resizes, flattens and kills, while the writers write."""
 
-    def __init__(self, pool, ledger_path, seed, kills):
+    def __init__(self, pool, ledger_path, seed, kills, downs, cut_every):
         self.random = random.Random(f"{seed}-operator")
         self.pool, self.kills, self.seed, self.ledger_path = pool, kills, seed, ledger_path
+        self.cut_every, self.downs = cut_every, downs
         self.ledger = Ledger.make(ledger_path)
         self.cluster = client()
         self.io = self.cluster.open_ioctx(pool)
@@ -328,9 +342,19 @@ class Operator:
         old.process.send_signal(signal.SIGKILL)
         old.end()
         self.writers[victim] = Running(self.pool, old.number, self.ledger_path, f"{self.seed}+{self.next_snap}",
-                                       max(2, until - time.monotonic()))
+                                       max(2, until - time.monotonic()), self.cut_every)
         harness.wait_for(lambda: self.writers[victim].took_over() or self.check_writers(), "a new writer has taken over", STUCK_S)
         self.count("killed")
+        self.snapshot()
+
+    def osd_down(self):
+        """An OSD is said to be down, which it denies: its placement groups find together anew, with all that is under way."""
+        ask = lambda **words: self.cluster.mon_command(json.dumps({"format": "json", **words}), b"")
+        osds = json.loads(ask(prefix="osd ls")[1])
+        code, _, says = ask(prefix="osd down", ids=[str(self.random.choice(osds))])
+        if code:
+            raise Wrong(f"osd down: {code} {says}")
+        self.count("OSDs said to be down")
 
     def check_writers(self):
         for writer in self.writers:
@@ -340,10 +364,11 @@ class Operator:
     def run(self, seconds):
         self.make_image()
         until = time.monotonic() + seconds
-        self.writers = [Running(self.pool, n, self.ledger_path, self.seed, seconds) for n in range(WRITERS)]
+        self.writers = [Running(self.pool, n, self.ledger_path, self.seed, seconds, self.cut_every) for n in range(WRITERS)]
         kinds = [self.snapshot, self.snapshot, self.look_again, self.look_again, self.clone, self.resize]
         flatten_at = time.monotonic() + seconds / 2
-        kill_at = [time.monotonic() + seconds * (n + 1) / (self.kills + 1) for n in range(self.kills)]
+        spread = lambda times: [time.monotonic() + seconds * (n + 1) / (times + 1) for n in range(times)]
+        kill_at, down_at = spread(self.kills), spread(self.downs)
         harness.wait_for(lambda: all(w.took_over() for w in self.writers) or self.check_writers(), "the writers write", STUCK_S)
         while time.monotonic() < until:
             self.check_writers()
@@ -353,6 +378,9 @@ class Operator:
             if kill_at and time.monotonic() > kill_at[0]:
                 kill_at.pop(0)
                 self.kill(until)
+            if down_at and time.monotonic() > down_at[0]:
+                down_at.pop(0)
+                self.osd_down()
             time.sleep(self.random.random() * 0.2)
         harness.wait_for(lambda: self.check_writers() or all(w.process.poll() is not None for w in self.writers), "the writers end", STUCK_S)
         self.check_writers()
@@ -374,15 +402,14 @@ class Operator:
             raise Wrong(f"the object map is wrong: {check.stdout} {check.stderr} {info}")
 
 
-def stress(*, seconds, seed, kills):
+def stress(*, seconds, seed, kills, downs=0, cut_every=0):
     """Runs against the cluster of CEPH_CONF; returns (what was done, what was wrong)."""
     pool = f"stress-rbd-{os.getpid()}-{seed}"
     harness.make_pool(pool)
-    harness.run("ceph", "config", "set", "osd", "osd_client_watch_timeout", WATCH_TIMEOUT_S)
-    with tempfile.TemporaryDirectory(prefix="loligo-test-") as directory:
+    with short_watches(), tempfile.TemporaryDirectory(prefix="loligo-test-") as directory:
         operator = None
         try:
-            operator = Operator(pool, Path(directory) / "ledger", seed, kills)
+            operator = Operator(pool, Path(directory) / "ledger", seed, kills, downs, cut_every)
             operator.run(seconds)
             return ", ".join(f"{count} {what}" for what, count in sorted(operator.counts.items())), None
         except (Wrong, rbd.Error, AssertionError) as error:
@@ -393,7 +420,6 @@ def stress(*, seconds, seed, kills):
             if operator:
                 operator.io.close()
                 operator.cluster.shutdown()
-            harness.run("ceph", "config", "rm", "osd", "osd_client_watch_timeout")
             harness.drop_pool(pool)
 
 
@@ -404,6 +430,8 @@ def main():
     parser.add_argument("--shape", action="append")
     parser.add_argument("--seconds", type=float, default=120, help="how long each shape is used (120)")
     parser.add_argument("--kills", type=int, default=None, help="writers killed in that time; one every 20 seconds if not given")
+    parser.add_argument("--downs", type=int, default=None, help="OSDs marked down in that time; one every 15 seconds if not given")
+    parser.add_argument("--cut-every", type=int, default=0, help="break a writer's connection every so many socket calls (0: never)")
     parser.add_argument("--seed", default=None, help="decides the operations; random if not given")
     parser.add_argument("--pool", help=argparse.SUPPRESS)
     parser.add_argument("--ledger", help=argparse.SUPPRESS)
@@ -415,10 +443,11 @@ def main():
         parser.error("exactly one of --loligo and --conf is needed")
     seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
     kills = args.kills if args.kills is not None else int(args.seconds / 20)
+    downs = args.downs if args.downs is not None else int(args.seconds / 15)
     wrong = []
 
     def one(label):
-        said, failure = stress(seconds=args.seconds, seed=seed, kills=kills)
+        said, failure = stress(seconds=args.seconds, seed=seed, kills=kills, downs=downs, cut_every=args.cut_every)
         print(f"{label}, seed {seed}: {'WRONG: ' + failure if failure else said}", flush=True)
         wrong.extend([failure] if failure else [])
 

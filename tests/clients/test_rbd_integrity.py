@@ -6,29 +6,68 @@ expectations hold on Ceph 16.2 as well.
 import os
 import random
 import subprocess
+import sys
+import time
 import unittest
 
-import rbd
-
+import harness
 import stress_rbd
 from rbd_pool import MIB, Images
 
 
 class Integrity(unittest.TestCase):
-    def run_for(self, seconds, **how):
+    def test_two_writers_among_snapshots_clones_and_resizes_of_whom_one_is_killed(self):
         seed = random.SystemRandom().randrange(1 << 32)
-        said, wrong = stress_rbd.stress(seed=seed, seconds=seconds, **how)
+        said, wrong = stress_rbd.stress(seed=seed, seconds=6, kills=1, downs=1)
         if wrong:
             self.fail(f"seed {seed}: {wrong}")
-        self.assertRegex(said, r"[1-9]\d* snapshots")
-        self.assertRegex(said, r"[1-9]\d* versions")
-        return said
+        for done in (r"[1-9]\d* snapshots", r"[1-9]\d* versions", "1 flattened", "1 killed", "1 OSDs said to be down"):
+            self.assertRegex(said, done)
 
-    def test_two_writers_among_snapshots_clones_and_resizes(self):
-        self.assertIn("1 flattened", self.run_for(5, kills=0))
 
-    def test_a_writer_killed_with_the_lock_is_fenced_and_loses_nothing_it_was_told(self):
-        self.assertIn("1 killed", self.run_for(3, kills=1))
+# Writes numbered blocks round and round, and says of each when it is written.
+HOLDER = """
+import itertools, rbd, stress_rbd, sys
+image = rbd.Image(stress_rbd.client().open_ioctx(sys.argv[1]), sys.argv[2])
+image.lock_acquire(rbd.RBD_LOCK_MODE_EXCLUSIVE)
+for number in itertools.count():
+    image.write(b"%010d" % number * 100, number % 50 * 1000)
+    print(number, flush=True)
+"""
+
+
+class Fenced(Images):
+    def test_the_lock_of_the_dead_is_broken_and_the_dead_shut_out(self):
+        self.create("held")
+        with stress_rbd.short_watches():
+            holder = subprocess.Popen([sys.executable, "-c", HOLDER, self.pool, "held"], stdout=subprocess.PIPE, text=True,
+                                      cwd=os.path.dirname(__file__))
+            told = []
+            try:
+                told += [int(holder.stdout.readline()) for _ in range(200)]
+                with self.image("held", read_only=True) as image:
+                    (_, _, address), = image.list_lockers()["lockers"]
+            finally:
+                holder.kill()
+                told += [int(line) for line in holder.communicate()[0].split()]
+            # Whoever writes has to wait until the dead one's watch is over, and no longer.
+            began = time.monotonic()
+            with self.image("held") as image:
+                image.write(b"taken over", 8 * MIB)
+                self.assertLess(time.monotonic() - began, 30)
+                self.assertIn(address, harness.run("ceph", "osd", "blocklist", "ls").stdout)
+                self.assertIn(self.numbers(image), [self.last_numbers(told[-1]), self.last_numbers(told[-1] + 1)])
+            harness.run("ceph", "osd", "blocklist", "rm", address)
+
+    def numbers(self, image):
+        """What each block says, which it must say throughout."""
+        blocks = [image.read(slot * 1000, 1000) for slot in range(50)]
+        self.assertEqual([block for block in blocks if block != block[:10] * 100], [])
+        return [int(block[:10]) for block in blocks]
+
+    @staticmethod
+    def last_numbers(last):
+        return [last - (last - slot) % 50 for slot in range(50)]
 
 
 class Verified(Images):

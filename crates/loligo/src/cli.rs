@@ -25,6 +25,11 @@ pub(crate) enum Verb {
     Mon(Dir),
     /// Run one OSD of the cluster in DIR
     Osd(OsdArgs),
+    /// Look through the extent stores of stopped OSDs for damage
+    Fsck(FsckArgs),
+    /// Look into the extent store of a stopped OSD
+    #[command(subcommand)]
+    Store(StoreVerb),
     /// Run one whole cluster in virtual time, with faults and checks
     Sim(SimArgs),
     /// Run a whole embedded cluster that somebody else watches over
@@ -37,6 +42,18 @@ pub(crate) enum Verb {
 pub(crate) enum Store {
     /// In memory; a clean stop saves them, a crash loses them
     Memory,
+    /// On disk, one file or block device per OSD; what is acknowledged survives a crash
+    Extent,
+}
+
+impl Store {
+    /// Its name, as the option `osd_objectstore` has it.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Store::Memory => "memory",
+            Store::Extent => "extent",
+        }
+    }
 }
 
 /// `loligo up`.
@@ -48,9 +65,9 @@ pub(crate) struct Up {
     /// How many OSDs a new cluster gets [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) osds: Option<u16>,
-    /// Where the objects of a new cluster are kept
-    #[arg(long, value_enum, default_value_t = Store::Memory)]
-    pub(crate) store: Store,
+    /// Where the objects of a new cluster are kept [default: memory]
+    #[arg(long, value_enum)]
+    pub(crate) store: Option<Store>,
     /// The monitor's port in a new cluster [default: 3300]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
@@ -143,6 +160,68 @@ pub(crate) struct SimArgs {
     /// Encrypted sessions
     #[arg(long)]
     pub(crate) secure: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Plain)]
+    pub(crate) format: Format,
+}
+
+/// `loligo fsck`.
+#[derive(Debug, Parser)]
+pub(crate) struct FsckArgs {
+    /// The cluster's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// One OSD only [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) id: Option<i32>,
+    /// Read all data, too
+    #[arg(long)]
+    pub(crate) deep: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Plain)]
+    pub(crate) format: Format,
+}
+
+/// `loligo store`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreVerb {
+    /// Whose store it is and how full
+    Stats(StoreArgs),
+    /// The collections, or the objects of one
+    List {
+        #[command(flatten)]
+        at: StoreArgs,
+        /// `meta` or a placement group, such as 1.a
+        #[arg(long, value_name = "PG")]
+        collection: Option<String>,
+    },
+    /// Everything of one object
+    Dump {
+        #[command(flatten)]
+        at: StoreArgs,
+        /// `meta` or a placement group, such as 1.a
+        #[arg(long, value_name = "PG")]
+        collection: String,
+        /// The object, as `list` names it
+        #[arg(long, value_name = "NAME")]
+        object: String,
+        /// Its data instead, as it is
+        #[arg(long)]
+        data: bool,
+    },
+    /// Describe the format, byte by byte
+    Format,
+}
+
+/// Which store.
+#[derive(Debug, Parser)]
+pub(crate) struct StoreArgs {
+    /// The cluster's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The OSD
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) id: i32,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,

@@ -12,6 +12,7 @@ use rt::ask::Asker;
 use rt::hub::Hub;
 use rt::mon_daemon::{self, MonSetup};
 use rt::osd_daemon::{self, OsdSetup};
+use rt::osd_store::StoreKind;
 use rt::signals::StopSignals;
 use rt::threads::DaemonThreads;
 use std::net::{SocketAddr, TcpListener};
@@ -57,6 +58,12 @@ impl ClusterConfig {
     /// The monitor's port.
     pub(crate) fn mon_port(&self) -> anyhow::Result<u16> {
         Ok(self.mon_addr.port())
+    }
+
+    /// Where the OSDs keep their objects.
+    pub(crate) fn store(&self) -> anyhow::Result<&'static str> {
+        let kind = StoreKind::of(&self.conf.values_for("osd"));
+        Ok(kind.map_err(|e| anyhow!("{}: {e}", self.conf_path.display()))?.name())
     }
 
     /// Somebody who asks the monitor as the administrator.
@@ -148,6 +155,7 @@ fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub
     let nonce = std::process::id().wrapping_mul(4096).wrapping_add(id as u32);
     let addr = EntityAddr::msgr2(listener.local_addr()?, nonce);
     let key = read_key(&dir.daemon_keyring(&name), &AuthName::new(EntityType::OSD, id.to_string()))?;
+    let options = cluster.conf.values_for(&name);
     Ok(OsdSetup {
         id: OsdId(id),
         fsid: cluster.fsid,
@@ -156,8 +164,9 @@ fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub
         mon: cluster.mon_addrs(),
         key,
         hostname: hostname(),
+        store: StoreKind::of(&options).map_err(|e| anyhow!("{}: {e}", cluster.conf_path.display()))?,
         data: dir.data(&name),
-        options: cluster.conf.values_for(&name),
+        options,
         hub,
         admin_socket: cluster.admin_socket(&name),
     })

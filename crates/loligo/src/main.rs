@@ -16,6 +16,7 @@ mod logging;
 mod servers;
 mod sim;
 mod status;
+mod store_verbs;
 mod up;
 
 use clap::Parser;
@@ -34,6 +35,8 @@ fn run(verb: &Verb) -> anyhow::Result<()> {
         Verb::Status(args) => status::run(&ClusterDir::new(&args.dir)?, args.format),
         Verb::Mon(args) => daemons::run_mon(&ClusterDir::new(&args.dir)?),
         Verb::Osd(args) => daemons::run_osd(&ClusterDir::new(&args.dir)?, args.id),
+        Verb::Fsck(args) => store_verbs::fsck(args),
+        Verb::Store(verb) => store_verbs::store(verb),
         Verb::Sim(args) => sim::run(args),
         Verb::Serve(args) => daemons::run_embedded(&ClusterDir::new(&args.dir)?),
     }

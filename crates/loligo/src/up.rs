@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// The monitor's well-known port.
 const PORT_DEFAULT: u16 = 3300;
+/// Where the objects are kept, unless said otherwise.
+const STORE_DEFAULT: cli::Store = cli::Store::Memory;
 /// Enough for three copies.
 const OSDS_DEFAULT: u16 = 3;
 /// How long a cluster may take to become HEALTH_OK.
@@ -89,6 +91,10 @@ fn check_existing(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
             dir.ceph_conf().display()
         );
     }
+    let there = ClusterConfig::read(dir)?.store()?;
+    if args.store.is_some_and(|store| store.option() != there) {
+        bail!("{} holds a cluster whose store is {there}; leave --store out to resume it", dir.root().display());
+    }
     let port = ClusterConfig::read(dir)?.mon_port()?;
     if args.port.is_some_and(|p| p != port) {
         bail!("{} holds a cluster whose monitor has port {port}; leave --port out to resume it", dir.root().display());
@@ -97,7 +103,7 @@ fn check_existing(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
 }
 
 fn lay_out_new(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
-    let mut options = Vec::new();
+    let mut options = vec![("osd_objectstore".to_owned(), args.store.unwrap_or(STORE_DEFAULT).option().to_owned())];
     for option in &args.set {
         let (key, value) = option.split_once('=').with_context(|| format!("--set {option}: expected KEY=VALUE"))?;
         options.push((key.to_owned(), value.to_owned()));

@@ -4,10 +4,12 @@
 //! bytes are framed: engines and `wire` do. The only crate that names tokio.
 //!
 //! Read next: `reactor`, one daemon's thread; then `mon_daemon` and `osd_daemon`, what it drives.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod admin_socket;
 pub mod ask;
+mod bell;
+pub mod block_device;
 pub mod clock;
 pub mod daemon;
 mod host;
@@ -19,7 +21,9 @@ pub mod metrics;
 pub mod mon_daemon;
 pub mod mon_store;
 pub mod osd_daemon;
+pub mod osd_store;
 pub mod reactor;
 pub mod signals;
+pub mod store_tools;
 mod stream;
 pub mod threads;

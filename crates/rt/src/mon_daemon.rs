@@ -9,7 +9,7 @@ use crate::host;
 use crate::hub::Hub;
 use crate::metrics::{self, MetricsServer, PageRequest};
 use crate::mon_store::{Batch, MonStore, MonStoreError};
-use crate::osd_daemon::MEMORY_STORE_BYTES;
+use crate::osd_store::MEMORY_STORE_BYTES;
 use crate::reactor::{self, ReactorConfig, Stopper};
 use admin::Transport;
 use base::rng::SecretRng;

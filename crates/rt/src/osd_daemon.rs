@@ -1,12 +1,12 @@
 //! The OSD engine with its object store.
 //!
-//! Owns an OSD's start from what a clean stop left on disk, and the loop between the engine and its store.
+//! Owns an OSD's start from what its store holds, and the loop between the engine and its store.
 
 use crate::clock::entropy;
 use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::host::{self, Metadata};
 use crate::hub::Hub;
-use crate::image;
+use crate::osd_store::{OsdStore, StoreKind};
 use crate::reactor::{self, ReactorConfig, Stopper};
 use admin::Transport;
 use base::rng::SecretRng;
@@ -15,8 +15,9 @@ use bytes::Bytes;
 use osd::{BootImage, Command, Osd, OsdConfig};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use store::{Completion, MemoryStore, ObjectStore};
+use store::Completion;
 use wire::auth::Auth;
 use wire::cephx::CryptoKey;
 use wire::msgr::MessengerConfig;
@@ -40,7 +41,10 @@ pub struct OsdSetup {
     pub key: CryptoKey,
     /// The host it runs on.
     pub hostname: String,
-    /// The directory of its data: `memory.image` is what a clean stop leaves, `fsid` names the store.
+    /// Where it keeps its objects.
+    pub store: StoreKind,
+    /// The directory of its data: `fsid` names the store, `block` is an extent store's device, `memory.image` what a
+    /// clean stop leaves of a memory store.
     pub data: PathBuf,
     /// Options from the configuration file.
     pub options: BTreeMap<String, String>,
@@ -49,10 +53,6 @@ pub struct OsdSetup {
     /// Where `ceph daemon` asks.
     pub admin_socket: Option<PathBuf>,
 }
-
-/// The size a memory store claims, as there is no device to ask: more than tests and measurements fill, because writes
-/// are held back from the map's full ratio of it on.
-pub const MEMORY_STORE_BYTES: u64 = 16 << 30;
 
 /// How often statistics go to the monitor without cause (`mgr_stats_period`).
 const STATS_PERIOD: Duration = Duration::from_secs(5);
@@ -76,28 +76,10 @@ pub fn run(setup: OsdSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
     reactor::run(reactor, stopper, |now| start(now, setup).map_err(failed))
 }
 
-/// The store that a clean stop left and its name, or a new one with a new name.
-fn open_store(setup: &OsdSetup) -> Result<(MemoryStore, Uuid), String> {
-    let (image_file, fsid_file) = (setup.data.join("memory.image"), setup.data.join("fsid"));
-    let in_file = |path: &PathBuf, e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    if let Some(store) = image::take(&image_file).map_err(|e| in_file(&image_file, &e))? {
-        let text = std::fs::read_to_string(&fsid_file).map_err(|e| in_file(&fsid_file, &e))?;
-        let fsid = Uuid::parse(text.trim()).ok_or_else(|| in_file(&fsid_file, &"is not a uuid"))?;
-        return Ok((store, fsid));
-    }
-    if fsid_file.exists() {
-        tracing::warn!("osd.{}: no image of a clean stop: the objects in memory are lost, starting empty", setup.id);
-    }
-    let fsid = Uuid::from_random(SecretRng::from_entropy(entropy()).bytes());
-    std::fs::write(&fsid_file, format!("{fsid}\n")).map_err(|e| in_file(&fsid_file, &e))?;
-    Ok((MemoryStore::new(), fsid))
-}
-
 fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
-    let (store, osd_fsid) = open_store(&setup)?;
-    let mut ask = |request| store.read(&request);
-    let boot = BootImage::load(setup.id, osd_fsid, &mut ask).map_err(|e| e.to_string())?;
-    let metadata = metadata(&setup);
+    let (mut store, osd_fsid) = OsdStore::open(setup.store, setup.id, setup.fsid, &setup.data, &setup.options)?;
+    let boot = BootImage::load(setup.id, osd_fsid, &mut |request| store.ask(request)).map_err(|e| e.to_string())?;
+    let metadata = metadata(&setup, store.bytes());
     let config = OsdConfig {
         id: setup.id,
         fsid: setup.fsid,
@@ -107,22 +89,21 @@ fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
         public_addrs: setup.addrs.clone(),
         cluster_addrs: setup.addrs,
         metadata,
-        store_bytes: MEMORY_STORE_BYTES,
-        accept_loss: true,
+        store_bytes: store.bytes(),
+        accept_loss: setup.store == StoreKind::Memory,
         stats_interval: STATS_PERIOD,
         options: setup.options,
     };
     let engine = Osd::new(now, config, SecretRng::from_entropy(entropy()), boot);
-    let (name, image) = (format!("osd.{}", setup.id), setup.data.join("memory.image"));
-    Ok(OsdDaemon { name, engine, store, image })
+    Ok(OsdDaemon { name: format!("osd.{}", setup.id), engine, store })
 }
 
-fn metadata(setup: &OsdSetup) -> Metadata {
+fn metadata(setup: &OsdSetup, store_bytes: u64) -> Metadata {
     let data = setup.data.display().to_string();
     let own = [
-        ("osd_objectstore", "memory"),
+        ("osd_objectstore", setup.store.name()),
         ("osd_data", data.as_str()),
-        // Memory does not turn.
+        // Neither memory nor what this is made for turns.
         ("rotational", "0"),
         ("journal_rotational", "0"),
         ("default_device_class", "ssd"),
@@ -131,7 +112,7 @@ fn metadata(setup: &OsdSetup) -> Metadata {
     ];
     let mut metadata = host::metadata(&setup.hostname);
     metadata.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
-    metadata.insert("osd_device_bytes".to_owned(), MEMORY_STORE_BYTES.to_string());
+    metadata.insert("osd_device_bytes".to_owned(), store_bytes.to_string());
     metadata
 }
 
@@ -139,18 +120,12 @@ fn metadata(setup: &OsdSetup) -> Metadata {
 pub struct OsdDaemon {
     name: String,
     engine: Osd,
-    store: MemoryStore,
-    /// Where a clean stop leaves the store's image.
-    image: PathBuf,
+    store: OsdStore,
 }
 
 impl OsdDaemon {
     fn failed(&self, reason: impl ToString) -> DaemonFailed {
         DaemonFailed { daemon: self.name.clone(), reason: reason.to_string() }
-    }
-
-    fn save(&self) -> Result<(), DaemonFailed> {
-        image::save(&self.image, &self.store).map_err(|e| self.failed(e))
     }
 }
 
@@ -179,16 +154,24 @@ impl Daemon for OsdDaemon {
                 Some(Command::Commit { id, transaction }) => self.store.submit_commit(now, id, transaction),
                 Some(Command::Log { level, text }) => crate::log::line(level, &text),
                 Some(Command::Stopped) => {
-                    self.save()?;
+                    self.store.close().map_err(|e| self.failed(e))?;
                     return Ok(Some(Output::Stopped));
                 }
-                None => match self.store.poll_completion() {
+                None => match self.store.poll_completion().map_err(|e| self.failed(e))? {
                     Some(Completion::Read(id, result)) => self.engine.handle_read(now, id, result),
                     Some(Completion::Committed(id, result)) => self.engine.handle_committed(now, id, result),
                     None => return Ok(None),
                 },
             }
         }
+    }
+
+    fn bell(&self) -> Option<OwnedFd> {
+        self.store.bell()
+    }
+
+    fn has_work(&self) -> bool {
+        self.store.has_work()
     }
 
     fn admin(&mut self, now: Instant, request: &str) -> Bytes {

@@ -9,6 +9,7 @@
 //! Read next: `stream` (a socket's task), `local` (daemons of this process), `daemon` (what is driven).
 
 use crate::admin_socket::AdminSocket;
+use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::hub::{Hub, Letter};
@@ -111,6 +112,11 @@ pub fn run<D: Daemon + 'static>(
         if let Some(pages) = config.pages {
             spawn_local(make_pages(pages, shared.clone()));
         }
+        let bell = shared.node.borrow().daemon.bell();
+        if let Some(bell) = bell {
+            let bell = Bell::new(bell).map_err(failed)?;
+            spawn_local(answer_bell(bell, shared.clone()));
+        }
         shared.work.notify_one();
         let pump = pump(shared, stopper.clone());
         if has_neighbours {
@@ -129,6 +135,13 @@ async fn make_pages<D: Daemon + 'static>(mut asked: mpsc::Receiver<PageRequest>,
         let node = shared.node.borrow();
         // Whoever asked may have left: then nobody reads the page.
         let _ = reply.send(node.daemon.metrics(node.clock.now()));
+    }
+}
+
+/// Wakes the pump whenever a disk has something to say.
+async fn answer_bell<D: Daemon + 'static>(bell: Bell, shared: Rc<Shared<D>>) {
+    while bell.rung().await.is_ok() {
+        shared.work.notify_one();
     }
 }
 
@@ -205,11 +218,17 @@ async fn pump<D: Daemon + 'static>(shared: Rc<Shared<D>>, stopper: Stopper) -> R
         if node.stopped {
             return Ok(());
         }
+        let has_work = node.daemon.has_work();
         // A deadline that moved later is met early and armed anew; so moving one costs nothing per message.
         let next = node.next_wakeup();
         if next.is_some_and(|at| armed.is_none_or(|armed| at < armed)) {
             armed = next;
             sleep.as_mut().reset(node.clock.deadline(next.expect("checked above")));
+        }
+        drop(node);
+        if has_work {
+            shared.work.notify_one();
+            tokio::task::yield_now().await;
         }
     }
 }

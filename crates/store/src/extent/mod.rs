@@ -38,3 +38,6 @@ pub use check::{CheckReport, Problem, check};
 pub use open::{format, open};
 pub use store::{ExtentCounts, ExtentOptions, ExtentStore, Usage};
 pub use superblock::{Label, OpenError};
+
+/// The format, described byte by byte.
+pub const FORMAT: &str = include_str!("FORMAT.md");

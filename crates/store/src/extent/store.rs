@@ -42,11 +42,13 @@ pub struct ExtentOptions {
     pub direct_min: usize,
     /// Whether the device is told which blocks are free.
     pub discard: bool,
+    /// Whether it is only looked at: nothing is written, no transaction taken.
+    pub read_only: bool,
 }
 
 impl Default for ExtentOptions {
     fn default() -> ExtentOptions {
-        ExtentOptions { cache_bytes: 32 << 20, direct_min: 64 << 10, discard: false }
+        ExtentOptions { cache_bytes: 32 << 20, direct_min: 64 << 10, discard: false, read_only: false }
     }
 }
 
@@ -320,7 +322,7 @@ impl ExtentStore {
         if core::mem::take(&mut self.retry) {
             self.run_queues();
         }
-        if self.failed {
+        if self.failed || self.options.read_only {
             return;
         }
         self.clear_trash();
@@ -620,7 +622,7 @@ impl ExtentStore {
 
 impl ObjectStore for ExtentStore {
     fn submit_commit(&mut self, _now: Instant, id: CommitId, transaction: Transaction) {
-        if self.failed {
+        if self.failed || self.options.read_only {
             return self.completions.push_back(Completion::Committed(id, Err(StoreError::Device)));
         }
         self.submit(transaction.collection, Pending::Commit(id, transaction));

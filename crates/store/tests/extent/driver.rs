@@ -16,7 +16,7 @@ pub(crate) const DEVICE_BYTES: usize = 16 << 20;
 pub(crate) const LOG_BYTES: u64 = 512 << 10;
 
 pub(crate) fn options() -> ExtentOptions {
-    ExtentOptions { cache_bytes: 256 << 10, direct_min: 16 << 10, discard: true }
+    ExtentOptions { cache_bytes: 256 << 10, direct_min: 16 << 10, discard: true, read_only: false }
 }
 
 pub(crate) fn label() -> Label {

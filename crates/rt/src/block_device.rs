@@ -1,0 +1,322 @@
+//! A file or block device under an extent store, by io_uring and direct I/O.
+//!
+//! Owns the ring, the buffers of requests on their way, and the bell that rings when one ends. Requests are collected
+//! and handed to the kernel together. A transfer that ends short is a failure, as nothing can be said of the rest.
+//!
+//! Invariants: a buffer stays where it is, and alive, from its submission to its completion; the ring is dropped only
+//! after every request has ended.
+#![allow(unsafe_code)]
+
+use io_uring::{IoUring, opcode, squeue, types};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{FallocateFlags, OFlags};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use store::extent::device::{DeviceFailed, Io, IoBuf, IoId, ReadAt, WriteAt};
+
+/// Requests in the kernel's hands at once; more wait here.
+const ENTRIES: u32 = 256;
+
+/// A write that is durable when it completes (`RWF_DSYNC` of Linux's `linux/fs.h`).
+const DURABLE: i32 = 2;
+
+/// A device.
+pub struct BlockDevice {
+    ring: IoUring,
+    file: File,
+    bell: OwnedFd,
+    size: u64,
+    /// What is on its way, by slot.
+    slots: Vec<Option<(IoId, Io)>>,
+    free: Vec<usize>,
+    waiting: std::collections::VecDeque<(IoId, Io)>,
+    unsubmitted: bool,
+}
+
+/// A request that has ended: a read's buffer comes back.
+pub type Ended = (IoId, Result<Option<IoBuf>, DeviceFailed>);
+
+impl BlockDevice {
+    /// Opens what is at `path`; a file that is missing is made, and one shorter than `bytes` is extended to that.
+    pub fn open(path: &Path, bytes: u64) -> io::Result<BlockDevice> {
+        let open = |flags: OFlags| {
+            let flags = i32::try_from(flags.bits()).unwrap_or(0);
+            File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(flags)
+                .open(path)
+        };
+        let file = match open(OFlags::DIRECT) {
+            // A file system in memory has no direct I/O, and no need of it.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => open(OFlags::empty())?,
+            other => other?,
+        };
+        if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(io::Error::new(ErrorKind::ResourceBusy, "is in use by another process"));
+        }
+        let size = size_of_device(&file)?;
+        let size = if file.metadata()?.is_file() && size < bytes {
+            file.set_len(bytes)?;
+            bytes
+        } else {
+            size
+        };
+        let ring = IoUring::new(ENTRIES)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        ring.submitter().register_eventfd(bell.as_raw_fd())?;
+        let (slots, free) = ((0..ENTRIES).map(|_| None).collect(), (0..ENTRIES as usize).rev().collect());
+        let waiting = std::collections::VecDeque::new();
+        Ok(BlockDevice { ring, file, bell, size, slots, free, waiting, unsubmitted: false })
+    }
+
+    /// A descriptor that becomes readable when a request has ended.
+    pub fn bell(&self) -> io::Result<OwnedFd> {
+        self.bell.as_fd().try_clone_to_owned()
+    }
+
+    /// Takes a request; `submit` hands it on.
+    pub fn push(&mut self, id: IoId, io: Io) {
+        self.waiting.push_back((id, io));
+    }
+
+    /// How many requests have not ended.
+    pub fn in_flight(&self) -> usize {
+        ENTRIES as usize - self.free.len() + self.waiting.len()
+    }
+
+    /// Hands everything collected to the kernel.
+    pub fn submit(&mut self) -> io::Result<()> {
+        while !self.waiting.is_empty() {
+            let Some(slot) = self.free.pop() else { break };
+            let (id, io) = self.waiting.pop_front().expect("it is not empty");
+            let (_, io) = self.slots[slot].insert((id, io));
+            let entry = entry(types::Fd(self.file.as_raw_fd()), io).user_data(slot as u64);
+            // SAFETY: the buffer that the entry points to is owned by `slots[slot]`, which is not touched until the
+            // completion with this slot's number has come; its heap memory does not move with the slot.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            assert!(pushed.is_ok(), "there are as many entries as slots");
+            self.unsubmitted = true;
+        }
+        if self.unsubmitted {
+            self.enter(0)?;
+            self.unsubmitted = false;
+        }
+        Ok(())
+    }
+
+    fn enter(&self, wait_for: usize) -> io::Result<()> {
+        loop {
+            match self.ring.submit_and_wait(wait_for) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits until a request has ended.
+    pub fn wait(&mut self) -> io::Result<()> {
+        self.submit()?;
+        if self.in_flight() > 0 { self.enter(1) } else { Ok(()) }
+    }
+
+    /// The requests that have ended.
+    pub fn ended(&mut self, out: &mut Vec<Ended>) {
+        let mut again = Vec::new();
+        for completion in self.ring.completion() {
+            let slot = completion.user_data() as usize;
+            let Some((id, io)) = self.slots.get_mut(slot).and_then(Option::take) else { continue };
+            self.free.push(slot);
+            let result = completion.result();
+            if result == -libc_eintr() || result == -libc_eagain() {
+                again.push((id, io));
+                continue;
+            }
+            out.push((id, outcome(io, result)));
+        }
+        for (id, io) in again.into_iter().rev() {
+            self.waiting.push_front((id, io));
+        }
+    }
+}
+
+fn libc_eintr() -> i32 {
+    rustix::io::Errno::INTR.raw_os_error()
+}
+
+fn libc_eagain() -> i32 {
+    rustix::io::Errno::AGAIN.raw_os_error()
+}
+
+fn outcome(io: Io, result: i32) -> Result<Option<IoBuf>, DeviceFailed> {
+    let whole = |len: usize| usize::try_from(result) == Ok(len);
+    match io {
+        Io::Read { buf, .. } if whole(buf.as_ref().len()) => Ok(Some(buf)),
+        Io::Write { data, .. } if whole(data.len()) => Ok(None),
+        Io::Flush if result >= 0 => Ok(None),
+        // Whether a device took the hint is its own business.
+        Io::Discard { .. } => Ok(None),
+        Io::Read { offset, .. } => Err(failed("read", offset, result)),
+        Io::Write { offset, .. } => Err(failed("write", offset, result)),
+        Io::Flush => Err(failed("flush", 0, result)),
+    }
+}
+
+fn failed(what: &str, offset: u64, result: i32) -> DeviceFailed {
+    let why = if result < 0 { io::Error::from_raw_os_error(-result).to_string() } else { format!("short: {result}") };
+    tracing::error!("the device failed to {what} at {offset}: {why}");
+    DeviceFailed
+}
+
+fn entry(fd: types::Fd, io: &mut Io) -> squeue::Entry {
+    match io {
+        Io::Read { offset, buf } => {
+            let buf = buf.as_mut();
+            opcode::Read::new(fd, buf.as_mut_ptr(), buf.len() as u32).offset(*offset).build()
+        }
+        Io::Write { offset, data, durable } => {
+            let flags = if *durable { DURABLE } else { 0 };
+            opcode::Write::new(fd, data.as_ptr(), data.len() as u32).offset(*offset).rw_flags(flags).build()
+        }
+        Io::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+        Io::Discard { offset, len } => {
+            let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            opcode::Fallocate::new(fd, *len).offset(*offset).mode(mode.bits() as i32).build()
+        }
+    }
+}
+
+impl Drop for BlockDevice {
+    fn drop(&mut self) {
+        self.waiting.clear();
+        let mut ended = Vec::new();
+        // The kernel may still write into the buffers: they have to outlive that.
+        while self.free.len() < ENTRIES as usize {
+            if self.enter(1).is_err() {
+                self.slots.drain(..).flatten().for_each(std::mem::forget);
+                return;
+            }
+            self.ended(&mut ended);
+            self.waiting.clear();
+        }
+    }
+}
+
+impl std::fmt::Debug for BlockDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlockDevice").field("size", &self.size).field("in_flight", &self.in_flight()).finish()
+    }
+}
+
+impl ReadAt for BlockDevice {
+    fn read_at(&mut self, offset: u64, buf: &mut IoBuf) -> Result<(), DeviceFailed> {
+        self.file.read_exact_at(buf.as_mut(), offset).map_err(|_| DeviceFailed)
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl WriteAt for BlockDevice {
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), DeviceFailed> {
+        self.file.write_all_at(data, offset).map_err(|_| DeviceFailed)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceFailed> {
+        self.file.sync_all().map_err(|_| DeviceFailed)
+    }
+}
+
+/// A file or block device that is only looked at.
+#[derive(Debug)]
+pub struct ReadOnlyDevice {
+    file: File,
+    size: u64,
+}
+
+impl ReadOnlyDevice {
+    /// Opens it. What a running OSD writes meanwhile would look like damage: it is refused.
+    pub fn open(path: &Path) -> io::Result<ReadOnlyDevice> {
+        let file = File::open(path)?;
+        if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared).is_err() {
+            return Err(io::Error::new(ErrorKind::ResourceBusy, "is in use: stop its OSD first"));
+        }
+        let size = size_of_device(&file)?;
+        Ok(ReadOnlyDevice { file, size })
+    }
+}
+
+impl ReadAt for ReadOnlyDevice {
+    fn read_at(&mut self, offset: u64, buf: &mut IoBuf) -> Result<(), DeviceFailed> {
+        self.file.read_exact_at(buf.as_mut(), offset).map_err(|_| DeviceFailed)
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+fn size_of_device(mut file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    if metadata.file_type().is_block_device() {
+        return io::Seek::seek(&mut file, io::SeekFrom::End(0));
+    }
+    Ok(metadata.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn wait_for(device: &mut BlockDevice, count: usize) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        while ended.len() < count {
+            device.wait().expect("the ring works");
+            device.ended(&mut ended);
+        }
+        ended.sort_by_key(|(id, _)| *id);
+        ended
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_beyond_the_end_fails() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("block");
+        let mut device = BlockDevice::open(&path, 4 << 20).expect("a ring");
+        for at in 0..600u64 {
+            let data = Bytes::from_owner(IoBuf::copy_of(&[at as u8; 4096]));
+            device.push(IoId(at), Io::Write { offset: at * 4096, data, durable: at % 100 == 0 });
+        }
+        assert!(wait_for(&mut device, 600).iter().all(|(_, result)| result.is_ok()));
+        device.push(IoId(0), Io::Flush);
+        device.push(IoId(1), Io::Read { offset: 5 * 4096, buf: IoBuf::new(8192) });
+        device.push(IoId(2), Io::Read { offset: 4 << 20, buf: IoBuf::new(4096) });
+        let ended = wait_for(&mut device, 3);
+        let read = ended[1].1.as_ref().expect("inside").as_ref().expect("a buffer");
+        assert_eq!((read.as_ref()[0], read.as_ref()[4096]), (5, 6));
+        assert!(ended[2].1.is_err(), "nothing is beyond the end");
+        assert_eq!(device.in_flight(), 0);
+        assert!(BlockDevice::open(&path, 0).is_err() && ReadOnlyDevice::open(&path).is_err(), "one user at a time");
+        drop(device);
+        assert_eq!(ReadOnlyDevice::open(&path).expect("free now").size(), 4 << 20);
+    }
+
+    #[test]
+    fn a_ring_is_dropped_with_requests_on_their_way() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut device = BlockDevice::open(&dir.path().join("block"), 4 << 20).expect("a ring");
+        for at in 0..100 {
+            device.push(IoId(at), Io::Read { offset: at * 4096, buf: IoBuf::new(4096) });
+        }
+        device.submit().expect("the ring works");
+    }
+}

@@ -1,0 +1,280 @@
+//! The stores that an OSD may have, as its loop drives them.
+//!
+//! Owns the choice, the opening of each, and what a clean stop leaves: a memory store its image, an extent store a
+//! checkpoint.
+
+use crate::block_device::{BlockDevice, Ended};
+use crate::clock::entropy;
+use crate::image;
+use base::rng::SecretRng;
+use base::{Instant, OsdId};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use store::extent::{self, Label, OpenError};
+use store::{
+    CommitId, Completion, ExtentOptions, ExtentStore, MemoryStore, ObjectStore, ReadId, ReadRequest, ReadResult,
+    StoreError, Transaction,
+};
+use wire::types::Uuid;
+
+/// Where an OSD keeps its objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreKind {
+    /// In memory; a clean stop saves them, a crash loses them.
+    Memory,
+    /// On a file or block device.
+    Extent,
+}
+
+impl StoreKind {
+    /// The kind that the option `osd_objectstore` names; memory where it is not set.
+    pub fn of(options: &BTreeMap<String, String>) -> Result<StoreKind, String> {
+        match options.get("osd_objectstore").map(String::as_str) {
+            None | Some("memory" | "memstore") => Ok(StoreKind::Memory),
+            Some("extent") => Ok(StoreKind::Extent),
+            Some(other) => Err(format!("osd_objectstore = {other}: expected memory or extent")),
+        }
+    }
+
+    /// Its name, as the option has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            StoreKind::Memory => "memory",
+            StoreKind::Extent => "extent",
+        }
+    }
+}
+
+/// The size a memory store claims, as there is no device to ask: more than tests and measurements fill, because writes
+/// are held back from the map's full ratio of it on.
+pub const MEMORY_STORE_BYTES: u64 = 16 << 30;
+
+/// The size of the file that a new extent store gets where `bluestore_block_size` does not say. It is sparse: what is
+/// not written takes no room.
+const BLOCK_BYTES: u64 = 16 << 30;
+
+/// The log of a new extent store: at the most a sixteenth of its device.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+
+/// Memory for pages, objects and data where `osd_memory_target` does not say.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// An OSD's store.
+#[derive(Debug)]
+pub(crate) enum OsdStore {
+    Memory { store: MemoryStore, image: PathBuf },
+    Extent(Box<ExtentDrive>),
+}
+
+/// An extent store and its device.
+#[derive(Debug)]
+pub(crate) struct ExtentDrive {
+    store: ExtentStore,
+    device: BlockDevice,
+    ended: Vec<Ended>,
+}
+
+fn in_file(path: &Path, error: &dyn Display) -> String {
+    format!("{}: {error}", path.display())
+}
+
+fn size_option(options: &BTreeMap<String, String>, name: &str) -> Result<Option<u64>, String> {
+    let Some(text) = options.get(name) else { return Ok(None) };
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" | "B" => Some(0),
+        "K" | "Ki" => Some(10),
+        "M" | "Mi" => Some(20),
+        "G" | "Gi" => Some(30),
+        "T" | "Ti" => Some(40),
+        _ => None,
+    };
+    let value = digits.parse::<u64>().ok().zip(shift).and_then(|(n, shift)| n.checked_mul(1 << shift));
+    value.map(Some).ok_or_else(|| format!("{name} = {text}: expected a size in bytes, such as 16G"))
+}
+
+impl OsdStore {
+    /// Opens the store in an OSD's directory, made where there is none, and says its name.
+    pub(crate) fn open(
+        kind: StoreKind,
+        id: OsdId,
+        cluster: Uuid,
+        data: &Path,
+        options: &BTreeMap<String, String>,
+    ) -> Result<(OsdStore, Uuid), String> {
+        match kind {
+            StoreKind::Memory => open_memory(id, data),
+            StoreKind::Extent => open_extent(id, cluster, data, options),
+        }
+    }
+
+    /// How many bytes it can hold.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            OsdStore::Memory { .. } => MEMORY_STORE_BYTES,
+            OsdStore::Extent(drive) => drive.store.usage().total,
+        }
+    }
+
+    /// What rings when the device has something to say.
+    pub(crate) fn bell(&self) -> Option<OwnedFd> {
+        match self {
+            OsdStore::Memory { .. } => None,
+            OsdStore::Extent(drive) => drive.device.bell().ok(),
+        }
+    }
+
+    /// Whether it has something to do although nobody asked and nothing ended.
+    pub(crate) fn has_work(&self) -> bool {
+        match self {
+            OsdStore::Memory { .. } => false,
+            OsdStore::Extent(drive) => drive.store.has_work(),
+        }
+    }
+
+    pub(crate) fn submit_commit(&mut self, now: Instant, id: CommitId, transaction: Transaction) {
+        match self {
+            OsdStore::Memory { store, .. } => store.submit_commit(now, id, transaction),
+            OsdStore::Extent(drive) => drive.store.submit_commit(now, id, transaction),
+        }
+    }
+
+    pub(crate) fn submit_read(&mut self, now: Instant, id: ReadId, request: ReadRequest) {
+        match self {
+            OsdStore::Memory { store, .. } => store.submit_read(now, id, request),
+            OsdStore::Extent(drive) => drive.store.submit_read(now, id, request),
+        }
+    }
+
+    /// The next completion. Asked when everything else is done: then the device gets its requests.
+    pub(crate) fn poll_completion(&mut self) -> Result<Option<Completion>, String> {
+        match self {
+            OsdStore::Memory { store, .. } => Ok(store.poll_completion()),
+            OsdStore::Extent(drive) => drive.poll_completion(),
+        }
+    }
+
+    /// Asks and waits: for the start, when nobody is served yet.
+    pub(crate) fn ask(&mut self, request: ReadRequest) -> Result<ReadResult, StoreError> {
+        match self {
+            OsdStore::Memory { store, .. } => store.read(&request),
+            OsdStore::Extent(drive) => drive.ask(request),
+        }
+    }
+
+    /// Leaves what a clean stop leaves.
+    pub(crate) fn close(&mut self) -> Result<(), String> {
+        match self {
+            OsdStore::Memory { store, image } => image::save(image, store).map_err(|e| in_file(image, &e)),
+            OsdStore::Extent(drive) => drive.close(),
+        }
+    }
+}
+
+/// The store that a clean stop left and its name, or a new one with a new name.
+fn open_memory(id: OsdId, data: &Path) -> Result<(OsdStore, Uuid), String> {
+    let (image, fsid_file) = (data.join("memory.image"), data.join("fsid"));
+    if let Some(store) = image::take(&image).map_err(|e| in_file(&image, &e))? {
+        let text = std::fs::read_to_string(&fsid_file).map_err(|e| in_file(&fsid_file, &e))?;
+        let fsid = Uuid::parse(text.trim()).ok_or_else(|| in_file(&fsid_file, &"is not a uuid"))?;
+        return Ok((OsdStore::Memory { store, image }, fsid));
+    }
+    if fsid_file.exists() {
+        tracing::warn!("osd.{id}: no image of a clean stop: the objects in memory are lost, starting empty");
+    }
+    let fsid = new_name(&fsid_file)?;
+    Ok((OsdStore::Memory { store: MemoryStore::new(), image }, fsid))
+}
+
+fn new_name(fsid_file: &Path) -> Result<Uuid, String> {
+    let fsid = Uuid::from_random(SecretRng::from_entropy(entropy()).bytes());
+    std::fs::write(fsid_file, format!("{fsid}\n")).map_err(|e| in_file(fsid_file, &e))?;
+    Ok(fsid)
+}
+
+/// The store on `block`, which may be a link to a device. A new one is laid down where there is none yet.
+fn open_extent(
+    id: OsdId,
+    cluster: Uuid,
+    data: &Path,
+    options: &BTreeMap<String, String>,
+) -> Result<(OsdStore, Uuid), String> {
+    let (block, fsid_file) = (data.join("block"), data.join("fsid"));
+    let bytes = size_option(options, "bluestore_block_size")?.unwrap_or(BLOCK_BYTES);
+    let memory = size_option(options, "osd_memory_target")?.map(|bytes| (bytes / 2) as usize);
+    let settings = ExtentOptions { cache_bytes: memory.unwrap_or(CACHE_BYTES), ..ExtentOptions::default() };
+    let is_new = !fsid_file.exists();
+    let mut device = BlockDevice::open(&block, if is_new { bytes } else { 0 }).map_err(|e| in_file(&block, &e))?;
+    let mut opened = extent::open(&mut device, settings);
+    if is_new && opened.as_ref().err() == Some(&OpenError::NoStore) {
+        let mut rng = SecretRng::from_entropy(entropy());
+        let label = Label { cluster, osd: id, store: Uuid::from_random(rng.bytes()), salt: rng.u64() };
+        let log_bytes = LOG_BYTES_MAX.min(bytes / 16);
+        extent::format(&mut device, label, log_bytes).map_err(|e| in_file(&block, &e))?;
+        opened = extent::open(&mut device, settings);
+    }
+    let store = opened.map_err(|e| in_file(&block, &e))?;
+    let label = *store.label();
+    if label.cluster != cluster || label.osd != id {
+        return Err(in_file(&block, &format!("is the store of osd.{} of cluster {}", label.osd, label.cluster)));
+    }
+    // For whoever looks; the store knows its name itself.
+    std::fs::write(&fsid_file, format!("{}\n", label.store)).map_err(|e| in_file(&fsid_file, &e))?;
+    Ok((OsdStore::Extent(Box::new(ExtentDrive { store, device, ended: Vec::new() })), label.store))
+}
+
+impl ExtentDrive {
+    fn poll_completion(&mut self) -> Result<Option<Completion>, String> {
+        loop {
+            if let Some(completion) = self.store.poll_completion() {
+                return Ok(Some(completion));
+            }
+            if !self.work().map_err(|e| e.to_string())? {
+                return Ok(self.store.poll_completion());
+            }
+        }
+    }
+
+    /// Hands the store's requests to the device and takes what has ended; whether anything has.
+    fn work(&mut self) -> std::io::Result<bool> {
+        while let Some((id, io)) = self.store.poll_device() {
+            self.device.push(id, io);
+        }
+        self.device.submit()?;
+        self.device.ended(&mut self.ended);
+        let any = !self.ended.is_empty();
+        for (id, result) in self.ended.drain(..) {
+            self.store.device_done(id, result);
+        }
+        Ok(any)
+    }
+
+    /// Works until `done` says so, waiting for the device.
+    fn work_until<T>(&mut self, mut done: impl FnMut(&mut ExtentStore) -> Option<T>) -> std::io::Result<T> {
+        loop {
+            if let Some(value) = done(&mut self.store) {
+                return Ok(value);
+            }
+            if !self.work()? && !self.store.has_work() && self.device.in_flight() > 0 {
+                self.device.wait()?;
+            }
+        }
+    }
+
+    fn ask(&mut self, request: ReadRequest) -> Result<ReadResult, StoreError> {
+        self.store.submit_read(Instant::ZERO, ReadId(0), request);
+        let answer = self.work_until(|store| match store.poll_completion() {
+            Some(Completion::Read(_, result)) => Some(result),
+            _ => None,
+        });
+        answer.map_err(|_| StoreError::Device)?
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        self.store.request_checkpoint();
+        self.work_until(|store| store.is_quiet().then_some(())).map_err(|e| e.to_string())?;
+        if self.store.is_failed() { Err("the device failed".to_owned()) } else { Ok(()) }
+    }
+}

@@ -375,10 +375,13 @@ fn source_name(level: i32) -> &'static str {
     }
 }
 
+/// What gives a daemon's options their values.
+type Layered<'a> = &'a dyn Fn(Layer, &str) -> Option<String>;
+
 /// What is known of a running daemon's options: an OSD reports them, the monitor and the manager are this process.
 fn running(mon: &Mon, who: &str) -> Result<Vec<Running>, Refused> {
     let osd = who.strip_prefix("osd.").and_then(|id| id.parse().ok()).map(OsdId);
-    let own: Option<&dyn Fn(Layer, &str) -> Option<String>> = match who {
+    let own: Option<Layered<'_>> = match who {
         _ if *who == mon.entity() => Some(&|layer, name| mon.layer(layer, name)),
         _ if *who == mon.manager.entity() => Some(&|layer, name| mon.manager_layer(layer, name)),
         _ => None,

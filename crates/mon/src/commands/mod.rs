@@ -145,7 +145,7 @@ impl Mon {
             return refuse(Errno::EACCES, "access denied");
         }
         let answer = (spec.run)(self, &call);
-        if answer.is_ok() && spec.perm.contains('w') && self.dirty() {
+        if answer.is_ok() && spec.perm.contains('w') && self.dirty() && !may_hold_secrets(&call) {
             let text = format!("{} cmd='[{}]': finished", asker(&session), call.audit_text());
             self.cluster_log(now, ClusterLevel::INFO, "audit", text);
         }
@@ -167,6 +167,9 @@ impl Mon {
 
     /// Notes who asked for what: in the cluster log what may change anything, in the daemon's what cannot.
     pub(crate) fn audit(&mut self, session: &Session, call: &Call, perm: &str, allowed: bool) {
+        if may_hold_secrets(call) {
+            return;
+        }
         let verdict = if allowed { "dispatch" } else { "access denied" };
         let text = format!("{} cmd=[{}]: {verdict}", asker(session), call.audit_text());
         if !perm.contains('w') && allowed {
@@ -176,6 +179,11 @@ impl Mon {
             self.cluster_log(call.now, ClusterLevel::INFO, "audit", text);
         }
     }
+}
+
+/// Whether a command's arguments may be passwords: the audit log leaves it out (v16.2 `Monitor::handle_command`).
+fn may_hold_secrets(call: &Call) -> bool {
+    matches!(call.prefix.as_str(), "config set" | "config-key set")
 }
 
 /// Who asks, as the audit log has it: a client's number says nothing there, its address does.

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -204,16 +205,28 @@ class Log(Operator):
         with subprocess.Popen(["ceph", "-w", "-W", "audit"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                               env=dict(os.environ, CEPH_ARGS="")) as watch:
             try:
+                # Whoever waits in vain is woken by the end of the output.
+                patience = threading.Timer(60, watch.kill)
+                patience.start()
                 for line in watch.stdout:
                     if "pgs:" in line or "usage:" in line:
                         break
                 time.sleep(0.5)
                 mark = f"mark-{time.time()}"
                 ceph("log", mark)
-                ceph("config-key", "set", "watched", mark)
-                line = next(line for line in iter(watch.stdout.readline, "") if "config-key set" in line)
-                self.assertIn(" [INF] from='client.? ", line)
+                # What may hold secrets is not told.
+                ceph("config-key", "set", "watched", "secret")
+                ceph("osd", "set", "noscrub")
+                ceph("osd", "unset", "noscrub")
+                lines = []
+                for line in iter(watch.stdout.readline, ""):
+                    lines.append(line)
+                    if "osd unset" in line:
+                        break
+                self.assertRegex(lines[-1], r" \[INF\] from='client\.\? 127\.0\.0\.1:0/\d+' entity='client\.admin' cmd=")
+                self.assertFalse([line for line in lines if "secret" in line or " client.admin [INF] mark" in line])
             finally:
+                patience.cancel()
                 watch.kill()
                 ceph("config-key", "rm", "watched")
 

@@ -95,12 +95,16 @@ impl Administered for Osd {
         osd.numpg_stray.0 = pgs.filter(|pg| !pg.sets.acting.contains(&me)).count() as u64;
         osd.numpg_replica.0 = osd.numpg.0.saturating_sub(osd.numpg_primary.0 + osd.numpg_stray.0);
         osd.heartbeat_to_peers.0 = self.companions().len() as u64;
-        let used: u64 = self.pgs.values().map(|pg| pg.info.totals.bytes).sum();
+        let stored: u64 = self.pgs.values().map(|pg| pg.info.totals.bytes).sum();
+        let used = stored.max(self.core.store_used);
         osd.stat_bytes.0 = self.core.config.store_bytes;
         osd.stat_bytes_used.0 = used;
         osd.stat_bytes_avail.0 = self.core.config.store_bytes.saturating_sub(used);
         see(transport::SET, &self.transport.since(&self.transport_base));
         see("osd", &osd);
+        if let Some(store) = &self.core.store_counters {
+            see("extent", store);
+        }
         let (mut held, mut count) = (self.core.throttle, self.core.throttle);
         (held.val.0, held.max.0) = (bytes as u64, CLIENT_REQUEST_BYTES_MAX as u64);
         (count.val.0, count.max.0) = (requests as u64, CLIENT_REQUESTS_MAX as u64);

@@ -6,7 +6,7 @@
 use crate::cluster_log::ClusterLog;
 use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
-use crate::counters::{OpHistograms, OsdCounters, ThrottleCounters};
+use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
 use crate::map_follower::MapBlobs;
 use crate::ops::execution::Tuning;
 use crate::peers::Peers;
@@ -97,6 +97,10 @@ pub struct Core {
     pub sessions: Sessions,
     /// Sessions to other OSDs.
     pub peers: Peers,
+    /// The bytes that the store says are taken; 0 where it does not say.
+    pub store_used: u64,
+    /// What it has counted; none for one in memory.
+    pub store_counters: Option<StoreCounters>,
     /// Copies whose sources are being fetched.
     pub copies: Copies,
     /// The state of a PG has changed: worth a report at once.
@@ -157,6 +161,8 @@ impl Core {
             placement,
             sessions: Sessions::default(),
             peers: Peers::default(),
+            store_used: 0,
+            store_counters: None,
             copies: Copies::default(),
             stats_changed: true,
             counts_changed: false,

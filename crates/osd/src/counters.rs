@@ -70,6 +70,23 @@ admin::counters! {
     }
 }
 
+admin::counters! {
+    /// What a store on a device has done; ours, as Ceph's stores count other things.
+    pub struct StoreCounters {
+        transactions: Counter ["tx", 8, None] "Transactions";
+        log_records: Counter ["", 5, None] "Records of the log, each the commit of a group of transactions";
+        log_bytes: Counter ["", 5, Bytes] "Bytes of the log's records";
+        direct_bytes: Counter ["", 5, Bytes] "Bytes of data written to their place at once";
+        checkpoints: Counter ["", 5, None] "Checkpoints";
+        checkpoint_bytes: Counter ["", 5, Bytes] "Bytes that checkpoints wrote";
+        device_reads: Counter ["", 5, None] "Reads of the device";
+        cache_hit: Counter ["", 5, None] "Pages, objects and blocks that were in memory";
+        cache_miss: Counter ["", 5, None] "Pages, objects and blocks that were not in memory";
+        cache_bytes: Gauge ["", 5, Bytes] "Memory that the cache holds";
+        checksum_errors: Counter ["", 10, None] "Blocks and pages that were not what had been written";
+    }
+}
+
 /// Operations by latency and size.
 #[derive(Clone, Debug, Default)]
 pub struct OpHistograms {

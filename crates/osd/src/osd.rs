@@ -10,6 +10,7 @@ use crate::bench::Bench;
 use crate::boot::BootImage;
 use crate::config::OsdConfig;
 use crate::core::{Command, CommitFor, Core, Level};
+use crate::counters::StoreCounters;
 use crate::life::Life;
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, MAP_WAITING_MAX};
 use crate::manager_report::ManagerReports;
@@ -246,6 +247,12 @@ impl Osd {
         self.let_go_on();
         self.run_trimming();
         self.run_copies();
+    }
+
+    /// The store says how many bytes of it are taken, and what it has counted.
+    pub fn note_store(&mut self, used: u64, counters: StoreCounters) {
+        self.core.store_used = used;
+        self.core.store_counters = Some(counters);
     }
 
     /// Tells those who hold requests to go on, once they may.

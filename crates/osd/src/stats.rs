@@ -74,12 +74,14 @@ impl Reporter {
         pgs: &FixedHashMap<PgId, Box<Pg>>,
         by_pool: &BTreeMap<i64, StoreStatfs>,
     ) -> OsdStat {
-        let used: i64 = by_pool.values().map(|room| room.allocated).sum();
+        let stored: i64 = by_pool.values().map(|room| room.allocated).sum();
+        // A store on a device knows better: objects take whole blocks there, and what was overwritten leaves late.
+        let used = stored.max(i64::try_from(core.store_used).unwrap_or(i64::MAX));
         let room = StoreStatfs {
             total: core.config.store_bytes,
             available: core.config.store_bytes.saturating_sub(used.unsigned_abs()),
             allocated: used,
-            data_stored: used,
+            data_stored: stored,
             ..StoreStatfs::default()
         };
         let mut companions = BTreeSet::new();

@@ -127,6 +127,12 @@ impl OsdDaemon {
     fn failed(&self, reason: impl ToString) -> DaemonFailed {
         DaemonFailed { daemon: self.name.clone(), reason: reason.to_string() }
     }
+
+    fn note_store(&mut self) {
+        if let Some((used, counters)) = self.store.account() {
+            self.engine.note_store(used, counters);
+        }
+    }
 }
 
 impl Daemon for OsdDaemon {
@@ -135,6 +141,7 @@ impl Daemon for OsdDaemon {
     }
 
     fn handle_timer(&mut self, now: Instant) {
+        self.note_store();
         self.engine.handle_timer(now);
     }
 
@@ -175,6 +182,7 @@ impl Daemon for OsdDaemon {
     }
 
     fn admin(&mut self, now: Instant, request: &str) -> Bytes {
+        self.note_store();
         self.engine.admin_command(now, request)
     }
 

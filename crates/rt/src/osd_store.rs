@@ -6,8 +6,10 @@
 use crate::block_device::{BlockDevice, Ended};
 use crate::clock::entropy;
 use crate::image;
+use admin::counters::{Counter, Gauge};
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
+use osd::counters::StoreCounters;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
@@ -116,6 +118,26 @@ impl OsdStore {
             OsdStore::Memory { .. } => MEMORY_STORE_BYTES,
             OsdStore::Extent(drive) => drive.store.usage().total,
         }
+    }
+
+    /// How many of them are taken, and what has been counted; none where it keeps no account.
+    pub(crate) fn account(&self) -> Option<(u64, StoreCounters)> {
+        let OsdStore::Extent(drive) = self else { return None };
+        let (usage, counts) = (drive.store.usage(), drive.store.counts());
+        let counters = StoreCounters {
+            transactions: Counter(counts.transactions),
+            log_records: Counter(counts.records),
+            log_bytes: Counter(counts.record_bytes),
+            direct_bytes: Counter(counts.direct_bytes),
+            checkpoints: Counter(counts.checkpoints),
+            checkpoint_bytes: Counter(counts.checkpoint_bytes),
+            device_reads: Counter(counts.device_reads),
+            cache_hit: Counter(counts.cache.hits),
+            cache_miss: Counter(counts.cache.misses),
+            cache_bytes: Gauge(counts.cache.bytes),
+            checksum_errors: Counter(counts.checksum_errors),
+        };
+        Some((usage.total - usage.free, counters))
     }
 
     /// What rings when the device has something to say.

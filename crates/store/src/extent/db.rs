@@ -142,11 +142,13 @@ impl Db {
 
     /// The content of a block of data, where it is in memory.
     pub(super) fn data_in_memory(&mut self, block: u64) -> Option<Bytes> {
+        self.data_on_its_way(block).or_else(|| self.cache.data(block))
+    }
+
+    /// The content of a block of data that may not be in its place yet.
+    pub(super) fn data_on_its_way(&self, block: u64) -> Option<Bytes> {
         let waiting = self.active.deferred.get(&block).or_else(|| self.frozen.deferred.get(&block));
-        if let Some(data) = waiting.or_else(|| self.direct.get(&block)) {
-            return Some(data.clone());
-        }
-        self.cache.data(block)
+        waiting.or_else(|| self.direct.get(&block)).cloned()
     }
 
     /// The object at a key.

@@ -32,8 +32,19 @@ pub fn format(device: &mut dyn WriteAt, label: Label, log_bytes: u64) -> Result<
     }
     device.flush()?;
     let mut db = Db::new(geometry, 0);
-    while let Some((block, page)) = db.space.next_page(1) {
-        device.write_at(block * BLOCK, page.as_ref())?;
+    // Both places of many pages in one write: the pages come in order.
+    let mut index = 0;
+    while index < geometry.bitmap_pages() {
+        let count = BITMAP_BATCH.min(geometry.bitmap_pages() - index);
+        let first = geometry.bitmap_block(index, 0);
+        let mut batch = IoBuf::new((count * 2 * BLOCK) as usize);
+        for _ in 0..count {
+            let (block, page) = db.space.next_page(1).ok_or(Malformed::new("bitmap of space", "lacks a page"))?;
+            let at = ((block - first) * BLOCK) as usize;
+            batch.as_mut()[at..at + BLOCK as usize].copy_from_slice(page.as_ref());
+        }
+        device.write_at(first * BLOCK, batch.as_ref())?;
+        index += count;
     }
     device.flush()?;
     let superblock = Superblock {

@@ -91,6 +91,8 @@ pub(super) struct Space {
     /// Not to be handed out.
     used: BlockSet,
     free: u64,
+    /// The part of them that data may have.
+    free_for_data: u64,
     /// Where the search for free blocks goes on: behind the last find, so that what is written together lies together.
     cursor: u64,
     /// The same for pages.
@@ -120,8 +122,9 @@ impl Space {
         let pages = vec![PageState::default(); geometry.bitmap_pages() as usize];
         let changed = (0..geometry.bitmap_pages()).collect();
         let (cursor, page_cursor) = (geometry.data_start(), geometry.pages_start());
-        let free = geometry.data_blocks();
-        Space { geometry, image: used.clone(), image_used: 0, used, free, cursor, page_cursor, changed, pages }
+        let (free, free_for_data) = (geometry.data_blocks(), geometry.pages_start() - geometry.data_start());
+        let image = used.clone();
+        Space { geometry, used, free, free_for_data, cursor, page_cursor, image, image_used: 0, changed, pages }
     }
 
     /// Blocks that can be handed out, to data or pages.
@@ -175,6 +178,17 @@ impl Space {
     fn hand_out(&mut self, run: BlockRun) {
         self.used.insert(run);
         self.free -= run.len;
+        self.free_for_data -= self.data_part(run);
+    }
+
+    /// How many blocks of a run data may have.
+    fn data_part(&self, run: BlockRun) -> u64 {
+        run.end().min(self.geometry.pages_start()).saturating_sub(run.start)
+    }
+
+    /// Blocks that can be handed out to data.
+    pub(super) fn free_for_data(&self) -> u64 {
+        self.free_for_data
     }
 
     /// Takes blocks that a record of the log names; false where they are taken or no data's.
@@ -183,6 +197,7 @@ impl Space {
             return false;
         }
         self.free -= run.len;
+        self.free_for_data -= self.data_part(run);
         self.cursor = if run.end() >= self.geometry.pages_start() { self.geometry.data_start() } else { run.end() };
         true
     }
@@ -191,6 +206,7 @@ impl Space {
     pub(super) fn release(&mut self, run: BlockRun) {
         assert!(self.used.remove(run), "only what was handed out comes back");
         self.free += run.len;
+        self.free_for_data += self.data_part(run);
     }
 
     /// The durable tree is going to name these blocks; false where it does already, or where they are no data's.
@@ -281,6 +297,11 @@ impl Space {
         self.image_used = self.image.count() - fixed.len;
         self.used = self.image.clone();
         self.free = self.geometry.data_blocks() - self.image_used;
+        let pages = BlockRun::new(self.geometry.pages_start(), self.geometry.blocks - self.geometry.pages_start());
+        let mut for_data = self.image.clone();
+        for_data.remove(pages);
+        let taken = for_data.count() - fixed.len;
+        self.free_for_data = self.geometry.pages_start() - self.geometry.data_start() - taken;
         self.changed.clear();
         Ok(())
     }

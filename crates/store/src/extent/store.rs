@@ -78,9 +78,9 @@ pub struct ExtentCounts {
 /// How full a store is, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// What data and metadata share.
+    /// What data may have.
     pub total: u64,
-    /// What neither has.
+    /// What of that is free.
     pub free: u64,
 }
 
@@ -193,7 +193,8 @@ impl ExtentStore {
 
     /// How full it is.
     pub fn usage(&self) -> Usage {
-        Usage { total: self.geometry.data_blocks() * BLOCK, free: self.db.space.free() * BLOCK }
+        let total = self.geometry.pages_start() - self.geometry.data_start();
+        Usage { total: total * BLOCK, free: self.db.space.free_for_data() * BLOCK }
     }
 
     /// Whether the device has failed a write: nothing is committed any more.
@@ -335,7 +336,7 @@ impl ExtentStore {
         }
         self.checkpoint_wanted |= self.log.used() > self.geometry.log_bytes() / 3
             || self.db.active.direct_bytes > DIRECT_BYTES_MAX
-            || self.pages_at_stake() > self.db.space.free() / 4;
+            || self.pages_at_stake() > self.room_for_pages() / 4;
         if self.checkpoint_wanted && self.checkpoint.is_none() && !self.log.has_entries() {
             self.checkpoint_wanted = false;
             if !self.db.active.table.is_empty() {
@@ -349,6 +350,12 @@ impl ExtentStore {
     /// Blocks that the next checkpoints may need for pages, at the most.
     fn pages_at_stake(&self) -> u64 {
         4 * (self.db.active.table.len() + self.db.frozen.table.len()) as u64
+    }
+
+    /// Blocks for pages: those that data leaves alone, and some of what data may have, as a page needs neighbours.
+    fn room_for_pages(&self) -> u64 {
+        let for_data = self.db.space.free_for_data();
+        self.db.space.free() - for_data + for_data / 4
     }
 
     fn clear_trash(&mut self) {
@@ -383,7 +390,7 @@ impl ExtentStore {
         if !self.log.takes(bytes) {
             return Err(Fault::Turn);
         }
-        if !self.log.has_room(bytes) || self.pages_at_stake() > self.db.space.free() / 2 {
+        if !self.log.has_room(bytes) || self.pages_at_stake() > self.room_for_pages() / 2 {
             return Err(Fault::Room);
         }
         let outcome = execute::run(&mut self.db, transaction, Rules { direct_min }, None)?;
@@ -431,7 +438,7 @@ impl ExtentStore {
             || !self.db.trash.is_empty()
             || !self.leaving.is_empty()
             || frees(&self.db.active)
-            || self.pages_at_stake() > self.db.space.free() / 2
+            || self.pages_at_stake() > self.room_for_pages() / 2
             || self.log.used() > self.geometry.log_bytes() / 3
     }
 

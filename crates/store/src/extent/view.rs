@@ -16,6 +16,9 @@ use crate::read::{
 };
 use bytes::Bytes;
 
+/// Ranges up to this long are looked for in the cache.
+const KEPT_BYTES_MAX: u64 = 64 << 10;
+
 /// The most blocks of one read of the device.
 const READ_BLOCKS_MAX: usize = 1024;
 
@@ -113,6 +116,8 @@ fn allocated(object: &Object, extent: Extent) -> Vec<Extent> {
 fn plan(db: &mut Db, object: &Object, extent: Extent) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let Some((mut at, end)) = clipped(object, extent) else { return pieces };
+    // What is large is not kept, and not looked for.
+    let may_be_kept = end - at <= KEPT_BYTES_MAX;
     let mut hole = 0;
     let flush_hole = |hole: &mut usize, pieces: &mut Vec<Piece>| {
         if *hole > 0 {
@@ -128,7 +133,8 @@ fn plan(db: &mut Db, object: &Object, extent: Extent) -> Vec<Piece> {
             continue;
         };
         flush_hole(&mut hole, &mut pieces);
-        if let Some(data) = db.data_in_memory(mapped.block) {
+        let kept = if may_be_kept { db.data_in_memory(mapped.block) } else { db.data_on_its_way(mapped.block) };
+        if let Some(data) = kept {
             pieces.push(Piece::Ready(data.slice(from..from + len)));
             continue;
         }

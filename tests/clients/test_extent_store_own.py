@@ -1,0 +1,153 @@
+"""The extent store from outside: what is acknowledged survives kill -9 of everything, and fsck finds nothing wrong.
+
+`LOLIGO_KILLS` says how often (3)."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from harness import Loligo, run, wait_for
+
+WRITER = r"""
+import random, rados, sys, threading
+conf, seed = sys.argv[1], int(sys.argv[2])
+rng = random.Random(seed)
+cluster = rados.Rados(conffile=conf); cluster.connect()
+io = cluster.open_ioctx("p")
+lock = threading.Lock()
+room = threading.Semaphore(16)
+def content(name, version, size):
+    return (f"{name} {version} " * (size // 4)).encode()[:size]
+for step in range(10**9):
+    name, version = f"o{rng.randrange(40)}.{seed}", step + 1
+    size = rng.choice([20, 4096, 5000, 70000, 300000])
+    room.acquire()
+    def done(completion, name=name, version=version, size=size):
+        with lock:
+            sys.stdout.write(f"done {name} {version} {size}\n"); sys.stdout.flush()
+        room.release()
+    with lock:
+        sys.stdout.write(f"begin {name} {version} {size}\n"); sys.stdout.flush()
+    io.aio_write_full(name, content(name, version, size), oncomplete=done)
+"""
+
+
+def content(name, version, size):
+    return (f"{name} {version} " * (size // 4)).encode()[:size]
+
+
+def has_ended(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+class ExtentStore(unittest.TestCase):
+    def setUp(self):
+        self.parent = Path(tempfile.mkdtemp(prefix="loligo-test-"))
+        self.cluster = Loligo(self.parent / "c")
+
+    def tearDown(self):
+        if self.cluster.conf.exists():
+            self.cluster.down(check=False)
+        shutil.rmtree(self.parent, ignore_errors=True)
+
+    def fsck(self):
+        out = subprocess.run([Loligo.binary(), "fsck", "--dir", self.cluster.dir, "--deep", "--format", "json"],
+                             capture_output=True, text=True, timeout=300)
+        reports = json.loads(out.stdout)
+        self.assertEqual([(r["osd"], r["problems"]) for r in reports if r["problems"]], [], out.stderr)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        return reports
+
+    def kill(self):
+        pids = self.cluster.pids()
+        for pid in pids.values():
+            os.kill(pid, signal.SIGKILL)
+        for pid in pids.values():
+            wait_for(lambda: has_ended(pid), f"{pid} is gone")
+
+    def write_until_killed(self, seed, seconds, begun, done):
+        log = self.parent / "acknowledged"
+        with log.open("w") as out:
+            writer = subprocess.Popen(["/usr/bin/python3", "-c", WRITER, str(self.cluster.conf), str(seed)], stdout=out)
+        try:
+            wait_for(lambda: log.stat().st_size > 1000, "the writer writes")
+            time.sleep(seconds)
+            self.kill()
+        finally:
+            writer.kill()
+            writer.wait()
+        for line in log.read_text().splitlines():
+            match line.split():
+                case ["begin", name, version, size]:
+                    begun.setdefault(name, {})[int(version)] = int(size)
+                case ["done", name, version, _]:
+                    done[name] = max(done.get(name, 0), int(version))
+
+    def verify(self, begun, done):
+        import rados
+        with rados.Rados(conffile=str(self.cluster.conf)) as cluster, cluster.open_ioctx("p") as io:
+            for name, versions in begun.items():
+                try:
+                    data = io.read(name, 1 << 20)
+                except rados.ObjectNotFound:
+                    self.assertNotIn(name, done, "what was acknowledged is there")
+                    continue
+                version = int(data.split()[1])
+                self.assertGreaterEqual(version, done.get(name, 0), f"{name}: nothing acknowledged is lost")
+                self.assertEqual(data, content(name, version, versions[version]), f"{name}: whole")
+
+    def test_kill_9_of_everything_loses_nothing_acknowledged(self):
+        kills = int(os.environ.get("LOLIGO_KILLS", "3"))
+        begun, done = {}, {}
+        for flags in ([], ["--processes"]):
+            with self.subTest(flags=flags):
+                self.cluster.up("--store", "extent", *flags)
+                run("ceph", "osd", "pool", "create", "p", "8", conf=self.cluster.conf)
+                for life in range(kills):
+                    self.write_until_killed(life, 1 + life % 3, begun, done)
+                    self.fsck()
+                    self.cluster.up(*flags, new=False)
+                    self.verify(begun, done)
+                self.assertGreater(len(done), 20, "much was acknowledged")
+                self.cluster.down()
+                for report in self.fsck():
+                    self.assertEqual(report["torn_superblocks"], [])
+                shutil.rmtree(self.cluster.dir)
+                begun.clear()
+                done.clear()
+
+    def test_a_clean_stop_leaves_no_log_and_the_tools_see_the_objects(self):
+        self.cluster.up("--store", "extent")
+        conf = self.cluster.conf
+        run("ceph", "osd", "pool", "create", "p", "1", conf=conf)
+        run("rados", "-p", "p", "put", "o", "/etc/hostname", conf=conf)
+        run("rados", "-p", "p", "setomapval", "o", "key", "value", conf=conf)
+        tool = lambda *args: subprocess.run([Loligo.binary(), *args, "--dir", self.cluster.dir], capture_output=True, text=True, timeout=60)
+        busy = tool("fsck")
+        self.assertNotEqual(busy.returncode, 0)
+        self.assertIn("in use", busy.stderr)
+        self.cluster.down()
+        self.assertEqual([r["log_records"] for r in self.fsck()], [0, 0, 0])
+        pg = next(name for name in json.loads(tool("store", "list", "--id", "0", "--format", "json").stdout) if name != "meta")
+        listed = json.loads(tool("store", "list", "--id", "0", "--collection", pg, "--format", "json").stdout)
+        mine = [o for o in listed if "::o:head" in o["id"]]
+        self.assertEqual([o["size"] for o in mine], [Path("/etc/hostname").stat().st_size])
+        dump = json.loads(tool("store", "dump", "--id", "0", "--collection", pg, "--object", mine[0]["id"]).stdout)
+        self.assertEqual(dump["omap"], [{"key": "key", "value": b"value".hex()}])
+        data = tool("store", "dump", "--id", "0", "--collection", pg, "--object", mine[0]["id"], "--data").stdout
+        self.assertEqual(data, Path("/etc/hostname").read_text())
+        self.assertIn("LOLIGOX1", subprocess.run([Loligo.binary(), "store", "format"], capture_output=True, text=True).stdout)
+        self.cluster.up(new=False)
+        self.assertEqual(run("rados", "-p", "p", "get", "o", "-", conf=conf).stdout, Path("/etc/hostname").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

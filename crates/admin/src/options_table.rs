@@ -154,6 +154,13 @@ pub static OPTIONS: &[OptionSpec] = &[
     // OSDs.
     option("osd_data", Text, "/var/lib/ceph/osd/$cluster-$id", "Where an OSD keeps its data").startup(),
     option("osd_objectstore", Text, "memstore", "The kind of object store").startup(),
+    option(
+        "osd_device_model",
+        Text,
+        "",
+        "The device an extent store's should behave like: a name, or a file of figures",
+    )
+    .startup(),
     option("memstore_device_bytes", Size, "1073741824", "The size of an OSD's memory store").min(4096.0),
     option("osd_memory_target", Size, "4294967296", "Memory that an OSD aims at").basic().min(939_524_096.0),
     option("osd_max_backfills", Uint, "1", "Backfills and recoveries at once, from and to an OSD"),

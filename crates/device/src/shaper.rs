@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Debug)]
 pub struct Shaper<T> {
     device: Device,
+    /// Begun by the model, and not ended really.
+    begun: BTreeSet<IoId>,
     /// Ended really, not yet by the model.
     real: BTreeMap<IoId, T>,
     /// Ended by the model, not yet really.
@@ -24,17 +26,24 @@ impl<T> Shaper<T> {
     /// Behaves like that model; `seed` decides its noise.
     pub fn new(model: DeviceModel, seed: u64) -> Shaper<T> {
         let device = Device::new(model, seed);
-        Shaper { device, real: BTreeMap::new(), modelled: BTreeSet::new(), ended: VecDeque::new() }
+        Shaper {
+            device,
+            begun: BTreeSet::new(),
+            real: BTreeMap::new(),
+            modelled: BTreeSet::new(),
+            ended: VecDeque::new(),
+        }
     }
 
     /// A request begins, really and by the model.
     pub fn begin(&mut self, now: Instant, id: IoId, io: Io) {
+        self.begun.insert(id);
         self.device.submit(now, id, io);
     }
 
-    /// A request that has begun has ended really.
+    /// A request has ended really. One that never began by the model has ended.
     pub fn real_end(&mut self, id: IoId, with: T) {
-        if self.modelled.remove(&id) {
+        if !self.begun.remove(&id) || self.modelled.remove(&id) {
             self.ended.push_back((id, with));
         } else {
             self.real.insert(id, with);
@@ -81,5 +90,7 @@ mod tests {
         shaper.real_end(IoId(2), "slow");
         assert_eq!(shaper.poll(at + Duration::from_secs(1)), Some((IoId(2), "slow")));
         assert_eq!(shaper.next_wakeup(), None);
+        shaper.real_end(IoId(3), "free");
+        assert_eq!(shaper.poll(at), Some((IoId(3), "free")), "the model never heard of it");
     }
 }

@@ -68,6 +68,10 @@ pub(crate) struct Up {
     /// Where the objects of a new cluster are kept [default: memory]
     #[arg(long, value_enum)]
     pub(crate) store: Option<Store>,
+    /// Makes every OSD's disk behave like another: nvme, ssd, hdd, hdd-array, or a file of figures; of a new cluster
+    /// with the extent store
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) device_model: Option<String>,
     /// The monitor's port in a new cluster [default: 3300]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,

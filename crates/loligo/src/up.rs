@@ -91,6 +91,10 @@ fn check_existing(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
             dir.ceph_conf().display()
         );
     }
+    if args.device_model.is_some() {
+        let conf = dir.ceph_conf();
+        bail!("{} holds a cluster already: set osd_device_model in {}", dir.root().display(), conf.display());
+    }
     let there = ClusterConfig::read(dir)?.store()?;
     if args.store.is_some_and(|store| store.option() != there) {
         bail!("{} holds a cluster whose store is {there}; leave --store out to resume it", dir.root().display());
@@ -104,6 +108,9 @@ fn check_existing(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
 
 fn lay_out_new(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
     let mut options = vec![("osd_objectstore".to_owned(), args.store.unwrap_or(STORE_DEFAULT).option().to_owned())];
+    if let Some(model) = &args.device_model {
+        options.push(("osd_device_model".to_owned(), device_model(args, model)?));
+    }
     for option in &args.set {
         let (key, value) = option.split_once('=').with_context(|| format!("--set {option}: expected KEY=VALUE"))?;
         options.push((key.to_owned(), value.to_owned()));
@@ -116,6 +123,22 @@ fn lay_out_new(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
     let port = args.port.unwrap_or(PORT_DEFAULT);
     check_port(port)?;
     layout::lay_out(dir, &NewCluster { osds: args.osds.unwrap_or(OSDS_DEFAULT), port, options })
+}
+
+/// The device model that a new cluster's OSDs follow, as their option names it.
+fn device_model(args: &cli::Up, model: &str) -> anyhow::Result<String> {
+    if args.store.unwrap_or(STORE_DEFAULT) != cli::Store::Extent {
+        bail!("--device-model {model}: a store in memory has no device; add --store extent");
+    }
+    if rt::shaped_device::device_model(model).is_ok() {
+        return Ok(model.to_owned());
+    }
+    let path = std::path::absolute(model).with_context(|| format!("--device-model {model}: not a usable path"))?;
+    let text = path.to_str().with_context(|| format!("--device-model {model}: not a usable path"))?;
+    match rt::shaped_device::device_model(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => bail!("--device-model {model}: {error}"),
+    }
 }
 
 fn check_port(port: u16) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@
 use admin::Transport;
 use base::Instant;
 use bytes::Bytes;
+use std::io;
 use std::os::fd::OwnedFd;
 use wire::auth::Auth;
 use wire::net::{NetCommand, NetEvent};
@@ -46,9 +47,9 @@ pub trait Daemon {
     /// Carries out what concerns disks, and returns the next thing that does not. None when all is quiet.
     fn poll(&mut self, now: Instant) -> Result<Option<Output>, DaemonFailed>;
 
-    /// A descriptor that becomes readable when a disk has something to say; `poll` is called then.
-    fn bell(&self) -> Option<OwnedFd> {
-        None
+    /// Descriptors that become readable when a disk has something to say; `poll` is called then.
+    fn bells(&self) -> io::Result<Vec<OwnedFd>> {
+        Ok(Vec::new())
     }
 
     /// Whether it wants `poll` to be called again once others had their turn.

@@ -23,6 +23,7 @@ pub mod mon_store;
 pub mod osd_daemon;
 pub mod osd_store;
 pub mod reactor;
+pub mod shaped_device;
 pub mod signals;
 pub mod store_tools;
 mod stream;

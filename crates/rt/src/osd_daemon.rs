@@ -14,6 +14,7 @@ use base::{Duration, Instant, OsdId};
 use bytes::Bytes;
 use osd::{BootImage, Command, Osd, OsdConfig};
 use std::collections::BTreeMap;
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -164,7 +165,7 @@ impl Daemon for OsdDaemon {
                     self.store.close().map_err(|e| self.failed(e))?;
                     return Ok(Some(Output::Stopped));
                 }
-                None => match self.store.poll_completion().map_err(|e| self.failed(e))? {
+                None => match self.store.poll_completion(now).map_err(|e| self.failed(e))? {
                     Some(Completion::Read(id, result)) => self.engine.handle_read(now, id, result),
                     Some(Completion::Committed(id, result)) => self.engine.handle_committed(now, id, result),
                     None => return Ok(None),
@@ -173,8 +174,8 @@ impl Daemon for OsdDaemon {
         }
     }
 
-    fn bell(&self) -> Option<OwnedFd> {
-        self.store.bell()
+    fn bells(&self) -> io::Result<Vec<OwnedFd>> {
+        self.store.bells()
     }
 
     fn has_work(&self) -> bool {

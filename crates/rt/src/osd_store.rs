@@ -6,12 +6,14 @@
 use crate::block_device::{BlockDevice, Ended};
 use crate::clock::entropy;
 use crate::image;
+use crate::shaped_device::{ShapedDevice, device_model};
 use admin::counters::{Counter, Gauge};
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
 use osd::counters::StoreCounters;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use store::extent::{self, Label, OpenError};
@@ -74,7 +76,7 @@ pub(crate) enum OsdStore {
 #[derive(Debug)]
 pub(crate) struct ExtentDrive {
     store: ExtentStore,
-    device: BlockDevice,
+    device: ShapedDevice,
     ended: Vec<Ended>,
 }
 
@@ -141,10 +143,10 @@ impl OsdStore {
     }
 
     /// What rings when the device has something to say.
-    pub(crate) fn bell(&self) -> Option<OwnedFd> {
+    pub(crate) fn bells(&self) -> io::Result<Vec<OwnedFd>> {
         match self {
-            OsdStore::Memory { .. } => None,
-            OsdStore::Extent(drive) => drive.device.bell().ok(),
+            OsdStore::Memory { .. } => Ok(Vec::new()),
+            OsdStore::Extent(drive) => drive.device.bells(),
         }
     }
 
@@ -171,10 +173,10 @@ impl OsdStore {
     }
 
     /// The next completion. Asked when everything else is done: then the device gets its requests.
-    pub(crate) fn poll_completion(&mut self) -> Result<Option<Completion>, String> {
+    pub(crate) fn poll_completion(&mut self, now: Instant) -> Result<Option<Completion>, String> {
         match self {
             OsdStore::Memory { store, .. } => Ok(store.poll_completion()),
-            OsdStore::Extent(drive) => drive.poll_completion(),
+            OsdStore::Extent(drive) => drive.poll_completion(now),
         }
     }
 
@@ -244,28 +246,31 @@ fn open_extent(
     }
     // For whoever looks; the store knows its name itself.
     std::fs::write(&fsid_file, format!("{}\n", label.store)).map_err(|e| in_file(&fsid_file, &e))?;
+    let model = options.get("osd_device_model").map(|text| device_model(text)).transpose()?;
+    let seed = SecretRng::from_entropy(entropy()).u64();
+    let device = ShapedDevice::new(device, model.map(|model| (model, seed))).map_err(|e| in_file(&block, &e))?;
     Ok((OsdStore::Extent(Box::new(ExtentDrive { store, device, ended: Vec::new() })), label.store))
 }
 
 impl ExtentDrive {
-    fn poll_completion(&mut self) -> Result<Option<Completion>, String> {
+    fn poll_completion(&mut self, now: Instant) -> Result<Option<Completion>, String> {
         loop {
             if let Some(completion) = self.store.poll_completion() {
                 return Ok(Some(completion));
             }
-            if !self.work().map_err(|e| e.to_string())? {
+            if !self.work(Some(now)).map_err(|e| e.to_string())? {
                 return Ok(self.store.poll_completion());
             }
         }
     }
 
     /// Hands the store's requests to the device and takes what has ended; whether anything has.
-    fn work(&mut self) -> std::io::Result<bool> {
+    fn work(&mut self, now: Option<Instant>) -> io::Result<bool> {
         while let Some((id, io)) = self.store.poll_device() {
-            self.device.push(id, io);
+            self.device.push(now, id, io);
         }
         self.device.submit()?;
-        self.device.ended(&mut self.ended);
+        self.device.ended(now, &mut self.ended)?;
         let any = !self.ended.is_empty();
         for (id, result) in self.ended.drain(..) {
             self.store.device_done(id, result);
@@ -274,12 +279,12 @@ impl ExtentDrive {
     }
 
     /// Works until `done` says so, waiting for the device.
-    fn work_until<T>(&mut self, mut done: impl FnMut(&mut ExtentStore) -> Option<T>) -> std::io::Result<T> {
+    fn work_until<T>(&mut self, mut done: impl FnMut(&mut ExtentStore) -> Option<T>) -> io::Result<T> {
         loop {
             if let Some(value) = done(&mut self.store) {
                 return Ok(value);
             }
-            if !self.work()? && !self.store.has_work() && self.device.in_flight() > 0 {
+            if !self.work(None)? && !self.store.has_work() && self.device.in_flight() > 0 {
                 self.device.wait()?;
             }
         }

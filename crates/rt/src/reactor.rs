@@ -112,8 +112,8 @@ pub fn run<D: Daemon + 'static>(
         if let Some(pages) = config.pages {
             spawn_local(make_pages(pages, shared.clone()));
         }
-        let bell = shared.node.borrow().daemon.bell();
-        if let Some(bell) = bell {
+        let bells = shared.node.borrow().daemon.bells().map_err(failed)?;
+        for bell in bells {
             let bell = Bell::new(bell).map_err(failed)?;
             spawn_local(answer_bell(bell, shared.clone()));
         }

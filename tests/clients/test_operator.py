@@ -99,6 +99,33 @@ class Manager(Operator):
             finally:
                 watcher.shutdown()
 
+    def test_who_it_is(self):
+        name = ceph_json("mgr", "dump")["active_name"]
+        about, = [one for one in ceph_json("mgr", "metadata") if one["name"] == name]
+        self.assertLessEqual({"addr", "addrs", "hostname", "ceph_version", "kernel_version", "mem_total_kb"}, set(about))
+        self.refused(ceph("mgr", "metadata", "nosuch", check=False), 2, "mgr.nosuch does not exist")
+        self.assertEqual(sum(ceph_json("mgr", "versions").values()), 1)
+        self.assertEqual(sum(ceph_json("versions")["mgr"].values()), 1)
+        self.assertEqual(list(ceph_json("node", "ls")["mgr"].values()), [[name]])
+        self.assertIn("already failed?", ceph("mgr", "fail", "nosuch").stderr)
+
+    def test_its_modules(self):
+        self.refused(ceph("mgr", "module", "enable", "nosuch", check=False), 2, "all mgr daemons do not support module 'nosuch'")
+        self.assertIn("module 'crash' is already enabled (always-on)", ceph("mgr", "module", "enable", "crash").stderr)
+        self.assertIn("module 'nosuch' is already disabled", ceph("mgr", "module", "disable", "nosuch").stderr)
+        self.refused(ceph("mgr", "module", "disable", "crash", check=False), 22, "cannot be disabled (always-on)")
+
+    def test_groups_that_need_nothing_are_not_forced(self):
+        pg = ceph_json("pg", "ls-by-pool", POOL)["pg_stats"][0]["pgid"]
+        wait_for(lambda: {pg["state"] for pg in ceph_json("pg", "ls-by-pool", POOL)["pg_stats"]} == {"active+clean"},
+                 "all groups are clean", 60, 0.3)
+        for verb, text in (("force-recovery", "doesn't require recovery"), ("force-backfill", "doesn't require backfilling"),
+                           ("cancel-force-recovery", "recovery not forced"), ("cancel-force-backfill", "backfill not forced")):
+            with self.subTest(verb=verb):
+                self.assertIn(f"pg {pg} {text}", ceph("pg", verb, pg).stderr)
+                self.assertIn(text, ceph("osd", "pool", verb, POOL).stderr)
+        self.refused(ceph("pg", "force-recovery", "999.0", check=False), 2, "pg 999.0 does not exist")
+
     def test_nothing_is_reported_to_anybody(self):
         status = ceph_json("telemetry", "status")
         self.assertFalse(status["enabled"])
@@ -125,6 +152,13 @@ class Daemons(Operator):
                                          "100 MiB/s, for 30 seconds"),
         ):
             self.refused(tell("osd.0", "bench", *words, check=False), 22, text)
+
+    def test_what_they_say_of_themselves(self):
+        said = ceph_json("osd", "metadata", "0")
+        for key in ("arch", "kernel_version", "kernel_description", "distro", "distro_version", "os", "mem_total_kb", "cpu",
+                    "osd_data", "osd_objectstore", "default_device_class", "rotational", "front_addr", "hb_back_addr"):
+            self.assertIn(key, said)
+        self.assertIn("kernel_version", ceph_json("mon", "metadata", "a"))
 
     def histograms(self):
         return [tell(f"osd.{osd}", "perf", "histogram", "dump")["osd"] for osd in ceph_json("osd", "ls")]
@@ -247,6 +281,12 @@ class Placement(Operator):
         self.assertEqual(done.stderr.strip(), f"osd.0 -> osd.1 already exists, set {pg} pg_upmap_items mapping to [0->1]")
         ceph("osd", "rm-pg-upmap-items", pg)
 
+    def test_the_tunable_that_stands_alone(self):
+        self.assertEqual(ceph("osd", "crush", "get-tunable", "straw_calc_version").stdout.strip(), "1")
+        self.assertEqual(ceph_json("osd", "crush", "get-tunable", "straw_calc_version"), {"straw_calc_version": 1})
+        done = ceph("osd", "crush", "set-tunable", "straw_calc_version", "1")
+        self.assertIn("adjusted tunable straw_calc_version to 1", done.stderr)
+
     def test_a_rule_for_a_class_places_in_it_as_ceph_does(self):
         osds = ceph_json("osd", "ls")
         before = {node["id"]: node.get("device_class") for node in ceph_json("osd", "tree")["nodes"] if node["type"] == "osd"}
@@ -307,6 +347,13 @@ class SlowRequests(Operator):
 
     def test_a_slow_request_is_a_warning(self):
         pids = self.processes()
+        # A group that does not serve holds requests back at the client: it has to serve first.
+        for osd in pids:
+            ceph("tell", f"osd.{osd}", "flush_pg_stats")
+        wait_for(lambda: {pg["state"] for pg in ceph_json("pg", "ls-by-pool", POOL)["pg_stats"]} == {"active+clean"},
+                 "all groups are clean", 60, 0.5)
+        with ceph.cluster.open_ioctx(POOL) as io:
+            io.write_full("slow", b"before")
         placed = ceph_json("osd", "map", POOL, "slow")
         primary, victim = placed["acting_primary"], next(osd for osd in placed["acting"] if osd != placed["acting_primary"])
         for osd in pids:

@@ -43,6 +43,17 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("device ls", "list devices", "mgr", "r", device_ls),
     spec("crash ls", "list crash reports", "mgr", "r", crash_ls),
     spec("balancer status", "show what the balancer does", "mgr", "r", balancer_status),
+    spec("balancer on", "there is no balancer", "mgr", "rw", no_balancer),
+    spec("balancer off", "let nothing be balanced", "mgr", "rw", nothing_to_do),
+    spec(
+        "balancer mode name=mode,type=CephChoices,strings=none|crush-compat|upmap",
+        "there is no balancer",
+        "mgr",
+        "rw",
+        no_balancer,
+    ),
+    spec("balancer ls", "list plans", "mgr", "r", empty_list),
+    spec("progress clear", "forget finished work", "mgr", "rw", nothing_to_do),
     spec("progress", "show long-running work", "mgr", "r", progress),
     spec("progress json", "show long-running work as JSON", "mgr", "r", progress_json),
 ];
@@ -105,7 +116,7 @@ fn metadata(mon: &mut Mon, call: &Call) -> Answer {
     match call.text_opt("who")? {
         None => Ok(Reply::value(call, &Value::Array(vec![value]))),
         Some(who) if who == mon.config.name => Ok(Reply::value(call, &value)),
-        Some(_) => refuse(Errno::ENOENT, ""),
+        Some(who) => refuse(Errno::ENOENT, format!("mgr.{who} does not exist")),
     }
 }
 
@@ -118,7 +129,10 @@ fn versions(_: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::value(call, &Value::members([(crate::version::LONG, 1)])))
 }
 
-fn fail(_: &mut Mon, _: &Call) -> Answer {
+fn fail(mon: &mut Mon, call: &Call) -> Answer {
+    if let Some(who) = call.text_opt("who")?.filter(|who| *who != mon.config.name) {
+        return Ok(Reply::status(format!("Daemon not found '{who}', already failed?")));
+    }
     refuse(Errno::EOPNOTSUPP, "the monitor does the manager's duties; there is no other manager to take over")
 }
 
@@ -147,9 +161,7 @@ fn module_enable(mon: &mut Mon, call: &Call) -> Answer {
         (PROMETHEUS, Some(_)) => Ok(Reply::status(format!("module '{name}' is already enabled"))),
         (PROMETHEUS, None) => refuse(Errno::EOPNOTSUPP, "mgr/prometheus/server_port of the configuration file decides"),
         _ => {
-            let text = format!(
-                "module '{name}' reports that it cannot run on the active manager daemon: there are no modules"
-            );
+            let text = format!("all mgr daemons do not support module '{name}', pass --force to force enablement");
             refuse(Errno::ENOENT, text)
         }
     }
@@ -196,6 +208,21 @@ fn balancer_status(_: &mut Mon, call: &Call) -> Answer {
         "plans" => Value::Array(vec![]),
     };
     Ok(Reply::value(call, &value))
+}
+
+fn empty_list(_: &mut Mon, call: &Call) -> Answer {
+    Ok(Reply::value(call, &Value::Array(vec![])))
+}
+
+fn nothing_to_do(_: &mut Mon, _: &Call) -> Answer {
+    Ok(Reply::empty())
+}
+
+fn no_balancer(_: &mut Mon, call: &Call) -> Answer {
+    if call.text_opt("mode")?.as_deref() == Some("none") {
+        return Ok(Reply::empty());
+    }
+    refuse(Errno::EOPNOTSUPP, "there is no balancer: move placement groups by `osd pg-upmap-items` or weights")
 }
 
 fn progress(_: &mut Mon, call: &Call) -> Answer {

@@ -32,6 +32,7 @@ mod osd_tree;
 mod osd_upmap;
 mod pg;
 mod pg_dump;
+mod pg_force;
 mod pg_list;
 mod status;
 mod telemetry;
@@ -66,6 +67,7 @@ const MODULES: &[&[CommandSpec]] = &[
     pg::COMMANDS,
     pg_list::COMMANDS,
     pg_dump::COMMANDS,
+    pg_force::COMMANDS,
     auth::COMMANDS,
     mon::COMMANDS,
     log::COMMANDS,

@@ -16,6 +16,20 @@ use wire::codec::Decode;
 pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("osd crush dump", "show the CRUSH map", "osd", "r", dump),
     spec("osd crush show-tunables", "show the tunables", "osd", "r", show_tunables),
+    spec(
+        "osd crush get-tunable name=tunable,type=CephChoices,strings=straw_calc_version",
+        "show one tunable",
+        "osd",
+        "r",
+        get_tunable,
+    ),
+    spec(
+        "osd crush set-tunable name=tunable,type=CephChoices,strings=straw_calc_version name=value,type=CephInt",
+        "set one tunable",
+        "osd",
+        "rw",
+        set_tunable,
+    ),
     spec("osd crush tunables name=profile,type=CephChoices,strings=legacy|argonaut|bobtail|firefly|hammer|jewel|optimal|default", "set the tunables to a profile", "osd", "rw", tunables),
     spec("osd setcrushmap name=prior_version,type=CephInt,req=false", "replace the CRUSH map by the input file", "osd", "rw", setcrushmap),
     spec("osd crush set name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]", "set an OSD's weight and place", "osd", "rw", set),
@@ -184,6 +198,33 @@ fn tunables(mon: &mut Mon, call: &Call) -> Answer {
         Ok(true)
     })?;
     Ok(Reply::status(format!("adjusted tunables profile to {name}")))
+}
+
+/// The one tunable that is set by itself; the others come in profiles.
+const STRAW_CALC_VERSION: &str = "straw_calc_version";
+
+fn get_tunable(mon: &mut Mon, call: &Call) -> Answer {
+    let name = call.text("tunable")?;
+    if name != STRAW_CALC_VERSION {
+        return refuse(Errno::EINVAL, format!("'{name}' is no tunable that stands alone"));
+    }
+    let value = mon.osds.map().crush.tunables().straw_calc_version;
+    let shown = || Value::members([(STRAW_CALC_VERSION, i64::from(value))]);
+    Ok(Reply::either(call, shown, || format!("{value}\n")))
+}
+
+fn set_tunable(mon: &mut Mon, call: &Call) -> Answer {
+    let (name, value) = (call.text("tunable")?, call.int("value")?);
+    let Some(version) = u8::try_from(value).ok().filter(|version| name == STRAW_CALC_VERSION && *version < 2) else {
+        return refuse(Errno::EINVAL, "value must be 0 or 1; got ".to_owned() + &value.to_string());
+    };
+    edit(mon, |crush| {
+        let mut tunables = *crush.tunables();
+        tunables.straw_calc_version = version;
+        crush.set_tunables(tunables);
+        Ok(true)
+    })?;
+    Ok(Reply::status(format!("adjusted tunable {name} to {value}")))
 }
 
 fn setcrushmap(mon: &mut Mon, call: &Call) -> Answer {

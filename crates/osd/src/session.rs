@@ -251,6 +251,23 @@ mod tests {
     }
 
     #[test]
+    fn sessions_of_osds_are_told_from_those_of_clients_and_by_the_life_that_opened_them() {
+        let mut s = sessions(2);
+        let addr = |nonce| wire::types::EntityAddr::msgr2("10.0.0.1:6800".parse().expect("an address"), nonce);
+        for (conn, osd, nonce) in [(7, 1, 1), (8, 1, 2), (9, 0, 1)] {
+            let peer = Peer {
+                name: EntityName::osd(OsdId(osd)),
+                addrs: AddrVec::one(addr(nonce)),
+                ..Peer::clone(&s.get(ConnId(0)).expect("a session").peer)
+            };
+            assert!(s.open(ConnId(conn), Arc::new(peer)));
+        }
+        assert_eq!(s.of_osds(|_, _| true), [7, 8, 9].map(ConnId));
+        let first_life = |osd, peer: &Peer| osd == OsdId(1) && peer.addrs.0.contains(&addr(1));
+        assert_eq!(s.of_osds(first_life), [ConnId(7)]);
+    }
+
+    #[test]
     fn one_client_cannot_fill_the_osd() {
         let mut s = sessions(3);
         let first = fill(&mut s, 0, 10);

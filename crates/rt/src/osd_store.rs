@@ -59,8 +59,9 @@ pub const MEMORY_STORE_BYTES: u64 = 16 << 30;
 /// not written takes no room.
 const BLOCK_BYTES: u64 = 16 << 30;
 
-/// The log of a new extent store: at the most a sixteenth of its device.
-const LOG_BYTES_MAX: u64 = 64 << 20;
+/// The log of a new extent store: at the most a sixteenth of its device. Half of it has to hold the largest transaction
+/// (`osd_max_write_size` is 90 MiB); what is used day by day is far less.
+const LOG_BYTES_MAX: u64 = 256 << 20;
 
 /// Memory for pages, objects and data where `osd_memory_target` does not say.
 const CACHE_BYTES: usize = 64 << 20;

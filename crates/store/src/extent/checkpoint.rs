@@ -59,6 +59,8 @@ pub(super) struct Checkpoint {
     pub(super) generation: u64,
     /// The first record that it does not contain.
     pub(super) point: LogPoint,
+    /// The bytes of records before it.
+    pub(super) log_total: u64,
     /// The next number of an object or collection then.
     pub(super) next_number: u64,
     merge: Merge,
@@ -74,7 +76,7 @@ pub(super) struct Checkpoint {
 
 impl Checkpoint {
     /// Freezes the active layer. `point` is the end of the last record that it contains.
-    pub(super) fn begin(db: &mut Db, generation: u64, point: LogPoint) -> Checkpoint {
+    pub(super) fn begin(db: &mut Db, generation: u64, point: LogPoint, log_total: u64) -> Checkpoint {
         debug_assert!(db.frozen.table.is_empty() && db.frozen.deferred.is_empty(), "one at a time");
         db.frozen = core::mem::take(&mut db.active);
         // What was written and overwritten since the last one needs no place.
@@ -86,6 +88,7 @@ impl Checkpoint {
             phase: Phase::Data,
             generation,
             point,
+            log_total,
             next_number: db.next_number,
             merge: Merge::new(db.root),
             root: None,

@@ -106,8 +106,9 @@ pub(super) fn check(db: &Db, t: &Transaction) -> Result<(), StoreError> {
 pub(super) fn entry_bytes(t: &Transaction, direct_min: usize) -> usize {
     let pairs = |entries: &[(Bytes, Bytes)]| entries.iter().map(|(k, v)| k.len() + v.len() + 8).sum();
     let of_op = |op: &Op| match op {
-        Op::Write(_, data) if data.len() >= direct_min => 8192 + data.len() / 1024,
-        Op::Write(_, data) => data.len(),
+        // Ends, and of each block its checksum and, at worst, where it lies.
+        Op::Write(_, data) if data.len() >= direct_min => 8192 + data.len() / 128,
+        Op::Write(_, data) => data.len() + data.len() / 128,
         Op::SetAttr(name, value) => name.len() + value.len(),
         Op::RemoveAttr(name) | Op::OmapHeader(name) => name.len(),
         Op::OmapSet(entries) => pairs(entries),

@@ -23,6 +23,13 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// A group ends growing here; what comes after waits for the next.
 const GROUP_BYTES_MAX: u64 = 1 << 20;
 
+/// The part of the ring that is used as long as it suffices. The rest is for transactions that are larger than what
+/// comes together in a checkpoint's time.
+pub(super) const USUAL_BYTES_MAX: u64 = 32 << 20;
+
+/// Bytes of records after which a checkpoint is due: a restart reads not much more.
+const DUE_BYTES_MAX: u64 = 12 << 20;
+
 /// A record under construction.
 #[derive(Debug)]
 struct Building {
@@ -91,6 +98,10 @@ pub(super) struct Log {
     pub(super) generation: u64,
     /// The last durable record.
     pub(super) durable: u64,
+    /// Bytes of all records sealed since the store was opened, with those that were found then.
+    pub(super) total: u64,
+    /// The part of them that the durable tree contains.
+    pub(super) contained: u64,
     building: Building,
     group: Option<Group>,
 }
@@ -98,17 +109,19 @@ pub(super) struct Log {
 impl Log {
     pub(super) fn new(geometry: Geometry, salt: u64, tail: LogPoint, next: LogPoint, generation: u64) -> Log {
         let durable = next.sequence.saturating_sub(1);
-        Log { geometry, salt, next, tail, generation, durable, building: Building::default(), group: None }
+        let total = next.position - tail.position;
+        let building = Building::default();
+        Log { geometry, salt, next, tail, generation, durable, total, contained: 0, building, group: None }
     }
 
     /// The most bytes of one entry.
     pub(super) fn entry_bytes_max(geometry: &Geometry) -> usize {
-        (geometry.log_bytes() / 8).min(1 << 27) as usize
+        (geometry.log_bytes() / 2 - BLOCK).min(1 << 30) as usize
     }
 
-    /// The bytes of the ring that a restart would read.
-    pub(super) fn used(&self) -> u64 {
-        self.next.position - self.tail.position
+    /// Whether a checkpoint is due.
+    pub(super) fn is_due(&self) -> bool {
+        self.total - self.contained > DUE_BYTES_MAX.min(self.geometry.log_bytes() / 4)
     }
 
     /// Whether an entry of about so many bytes may join the next group now.
@@ -117,10 +130,26 @@ impl Log {
         self.building.entries == 0 || group <= GROUP_BYTES_MAX.min(self.geometry.log_bytes() / 8)
     }
 
-    /// Whether the ring has room for it: with what records leave unused at the ring's end.
+    /// Whether the ring has room for it.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        let size = self.geometry.log_bytes();
-        self.used() + (self.building.len + bytes) as u64 + size / 4 <= size
+        self.place((self.building.len + 4 + bytes) as u64).is_some()
+    }
+
+    /// Where a record of so many bytes goes: behind the last one or, where that would leave the usual part of the ring
+    /// or the ring, at its next beginning.
+    fn place(&self, len: u64) -> Option<u64> {
+        let (len, size) = (len.next_multiple_of(BLOCK), self.geometry.log_bytes());
+        let (lap, next, tail) = (self.next.position / size, self.next.position % size, self.tail.position % size);
+        let behind = self.next.position;
+        if lap > self.tail.position / size {
+            // Never up to the tail: a full ring would look like an empty one.
+            return (next + len < tail).then_some(behind);
+        }
+        if next + len <= USUAL_BYTES_MAX.min(size / 2) {
+            return Some(behind);
+        }
+        let around = (len < tail).then_some((lap + 1) * size);
+        around.or((next + len <= size).then_some(behind))
     }
 
     /// Adds an entry to the next group.
@@ -179,10 +208,8 @@ impl Log {
         let Building { mut buf, len, entries, waiting, direct_left, had_direct } = core::mem::take(&mut self.building);
         let padded = len.next_multiple_of(BLOCK as usize);
         let size = self.geometry.log_bytes();
-        let left = size - self.next.position % size;
-        if left < padded as u64 {
-            self.next.position += left;
-        }
+        self.next.position = self.place(len as u64).expect("there was room for each entry as it was appended");
+        self.total += padded as u64;
         let header =
             Header { point: self.next, durable: self.durable, generation: self.generation, len, entries, crc: 0 };
         let crc = header.seal(self.salt, &mut buf);

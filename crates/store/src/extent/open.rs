@@ -9,7 +9,7 @@ use super::execute::{self, Before, Rules};
 use super::jobs;
 use super::keys::{self, CollectionNumber};
 use super::layout::{BLOCK, BlockRun, Geometry, SUPERBLOCKS};
-use super::log::Log;
+use super::log::{Log, USUAL_BYTES_MAX};
 use super::page::Page;
 use super::place::TORN;
 use super::record::Entry;
@@ -45,6 +45,14 @@ pub fn format(device: &mut dyn WriteAt, label: Label, log_bytes: u64) -> Result<
         }
         device.write_at(first * BLOCK, batch.as_ref())?;
         index += count;
+    }
+    // A file system takes long to find room for a log that grows: its usual part has some before.
+    let usual = IoBuf::new(1 << 20);
+    let mut at = 0;
+    while at < geometry.log_bytes().min(USUAL_BYTES_MAX) {
+        let len = (geometry.log_bytes() - at).min(1 << 20);
+        device.write_at(geometry.log_start() * BLOCK + at, &usual.as_ref()[..len as usize])?;
+        at += len;
     }
     device.flush()?;
     let superblock = Superblock {

@@ -43,7 +43,8 @@ pub(super) fn read(device: &mut dyn ReadAt, sb: &Superblock, end: Option<u64>) -
         found.next = header.next();
         found.durable = found.durable.max(header.durable);
         found.records.push(Record { header, entries: cut(&header, &bytes)? });
-        if found.next.position - sb.log.position > geometry.log_bytes() {
+        // A record may have gone around the ring's end early.
+        if found.next.position - sb.log.position > 2 * geometry.log_bytes() {
             return Err(Malformed::new("log", "is longer than its ring").into());
         }
     }
@@ -85,10 +86,22 @@ fn next_record(
 
 /// Whether behind the log's end a whole record claims that the one at `point` was durable.
 fn later_record(device: &mut dyn ReadAt, geometry: &Geometry, salt: u64, point: LogPoint) -> Result<bool, OpenError> {
+    let behind = point.position % geometry.log_bytes();
+    Ok(later_record_from(device, geometry, salt, point, behind)?
+        || later_record_from(device, geometry, salt, point, 0)?)
+}
+
+fn later_record_from(
+    device: &mut dyn ReadAt,
+    geometry: &Geometry,
+    salt: u64,
+    point: LogPoint,
+    from: u64,
+) -> Result<bool, OpenError> {
     let size = geometry.log_bytes();
     let mut ahead = 0;
     while ahead < SEARCH_BYTES.min(size) {
-        let at = (point.position + ahead) % size;
+        let at = (from + ahead) % size;
         let len = (1 << 20).min(size - at);
         let bytes = read_bytes(device, geometry.log_start() * BLOCK + at, len as usize)?;
         for (index, block) in bytes.chunks_exact(BLOCK as usize).enumerate() {

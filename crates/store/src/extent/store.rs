@@ -334,14 +334,14 @@ impl ExtentStore {
             self.request(io, Purpose::Record);
             self.retry = !self.queues.is_empty();
         }
-        self.checkpoint_wanted |= self.log.used() > self.geometry.log_bytes() / 3
+        self.checkpoint_wanted |= self.log.is_due()
             || self.db.active.direct_bytes > DIRECT_BYTES_MAX
             || self.pages_at_stake() > self.room_for_pages() / 4;
         if self.checkpoint_wanted && self.checkpoint.is_none() && !self.log.has_entries() {
             self.checkpoint_wanted = false;
             if !self.db.active.table.is_empty() {
                 let generation = self.log.generation + 1;
-                self.checkpoint = Some(Checkpoint::begin(&mut self.db, generation, self.log.next));
+                self.checkpoint = Some(Checkpoint::begin(&mut self.db, generation, self.log.next, self.log.total));
             }
         }
         self.step_checkpoint();
@@ -439,7 +439,7 @@ impl ExtentStore {
             || !self.leaving.is_empty()
             || frees(&self.db.active)
             || self.pages_at_stake() > self.room_for_pages() / 2
-            || self.log.used() > self.geometry.log_bytes() / 3
+            || self.log.total > self.log.contained
     }
 
     /// Tries a read; false when it has to wait.
@@ -599,6 +599,7 @@ impl ExtentStore {
         self.db.root = checkpoint.root;
         self.db.frozen = Layer::default();
         self.log.tail = checkpoint.point;
+        self.log.contained = checkpoint.log_total;
         self.log.generation = checkpoint.generation;
         self.counts.checkpoints += 1;
         self.leaving.push_back(Leaving { before: self.next_io, runs: checkpoint.freed });

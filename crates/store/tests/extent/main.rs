@@ -269,6 +269,31 @@ fn a_full_store_refuses_writes_and_takes_removals() {
 }
 
 #[test]
+fn a_transaction_may_be_as_large_as_half_the_log() {
+    let mut driven = Driven::open(formatted(96 << 20, 8 << 20), options(), Rng::new(3));
+    let id = collection(1);
+    driven.commit(Transaction::create(id)).expect("new");
+    let map = |entries: u32, bytes: usize| {
+        let mut t = Transaction::new(id);
+        let entry = |i: u32| (Bytes::from(format!("{i:06}")), Bytes::from(vec![i as u8; bytes]));
+        t.push(&object(1), Op::OmapSet((0..entries).map(entry).collect()));
+        t
+    };
+    // One after the other, so that each goes around the ring; among them small ones.
+    for round in 0..8 {
+        assert_eq!(driven.commit(map(30, 120_000)), Ok(()), "round {round}");
+        assert_eq!(driven.commit(map(1, 10)), Ok(()), "round {round}");
+    }
+    assert_eq!(driven.commit(map(60, 120_000)), Err(StoreError::TooLarge));
+    let expected = of_store(&mut driven, id);
+    let Driven { disk, mut rng, .. } = driven;
+    let media = disk.cut(&mut rng);
+    assert_clean(&media, "after the cut");
+    let mut again = Driven::open(media, options(), Rng::new(4));
+    assert_eq!(of_store(&mut again, id), expected);
+}
+
+#[test]
 fn a_removed_collection_gives_its_space_back() {
     let mut driven = Driven::new();
     let free = driven.store.usage().free;

@@ -213,19 +213,20 @@ async fn pump<D: Daemon + 'static>(shared: Rc<Shared<D>>, stopper: Stopper) -> R
                 node.daemon.shutdown(now);
             }
         }
-        let mut node = shared.node.borrow_mut();
-        node.turn(&shared)?;
-        if node.stopped {
-            return Ok(());
-        }
-        let has_work = node.daemon.has_work();
-        // A deadline that moved later is met early and armed anew; so moving one costs nothing per message.
-        let next = node.next_wakeup();
-        if next.is_some_and(|at| armed.is_none_or(|armed| at < armed)) {
-            armed = next;
-            sleep.as_mut().reset(node.clock.deadline(next.expect("checked above")));
-        }
-        drop(node);
+        let has_work = {
+            let mut node = shared.node.borrow_mut();
+            node.turn(&shared)?;
+            if node.stopped {
+                return Ok(());
+            }
+            // A deadline that moved later is met early and armed anew; so moving one costs nothing per message.
+            let next = node.next_wakeup();
+            if next.is_some_and(|at| armed.is_none_or(|armed| at < armed)) {
+                armed = next;
+                sleep.as_mut().reset(node.clock.deadline(next.expect("checked above")));
+            }
+            node.daemon.has_work()
+        };
         if has_work {
             shared.work.notify_one();
             tokio::task::yield_now().await;

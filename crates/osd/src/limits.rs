@@ -30,6 +30,11 @@ pub const OPS_PER_REQUEST_MAX: usize = 1024;
 /// How often a class's method may ask about its object: each answer costs another run of the request, and stays in memory
 /// until the last. A listing sees 512 entries an answer, and no client asks for more than thousands.
 pub const CLASS_READS_MAX: u32 = 256;
+/// Calls of methods in one request from which on the object's map is read at once instead of entry by entry. A request
+/// that opens an image calls more for its header, one that takes a lock or watches fewer.
+pub const WHOLE_MAP_CALLS_MIN: usize = 4;
+/// About how large a map may be to be read at once, in bytes; the entry of a snapshot has some 200.
+pub const WHOLE_MAP_BYTES_MAX: u64 = 1 << 20;
 /// The most bytes each op of a write may return with RETURNVEC (`osd_max_write_op_reply_len`).
 pub const WRITE_REPLY_BYTES_MAX: usize = 64;
 

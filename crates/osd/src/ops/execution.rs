@@ -12,12 +12,12 @@ use super::snaps::Snaps;
 use super::state::{ObjectInfo, ObjectState};
 use super::{checksum, data, omap, snaps, tmap, watch, xattr};
 use crate::class;
-use crate::limits::NOTIFICATION_TIMEOUT_S;
+use crate::limits::{NOTIFICATION_TIMEOUT_S, OMAP_ENTRIES_MAX, WHOLE_MAP_BYTES_MAX, WHOLE_MAP_CALLS_MIN};
 use crate::watch::{Effect, LiveWatches};
 use base::{Errno, Instant, SnapId};
 use bytes::Bytes;
 use store::read::OmapPart;
-use store::{Extent, ObjectId, ObjectView, ObjectWant, Op};
+use store::{Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op};
 use wire::net::Peer;
 use wire::osd::{OpCode, OpParams, OsdOpItem};
 use wire::types::{EntityAddr, EntityName, UTime};
@@ -187,6 +187,7 @@ pub struct Execution<'a> {
     /// The object's size before `changes`.
     pub(super) start_size: u64,
     taken: Taken,
+    whole_map: Option<Option<&'a OmapPart>>,
 }
 
 impl<'a> Execution<'a> {
@@ -204,6 +205,7 @@ impl<'a> Execution<'a> {
             written: Extents::default(),
             start_size: request.state.size,
             taken: Taken::default(),
+            whole_map: None,
         }
     }
 
@@ -230,6 +232,26 @@ impl<'a> Execution<'a> {
         self.taken.answers += 1;
         let answer = self.request.answers.get(self.taken.answers - 1);
         answer.ok_or_else(|| Stop::Ask(Box::new(Ask { of, want })))
+    }
+
+    /// The object's map, where the request calls so many methods that it is read at once; none where it calls few, or
+    /// where the map is large. Each question costs one more run of all calls before it: librbd, which asks for each
+    /// snapshot of an image in one request, would pay the square of their number.
+    pub(crate) fn whole_map(&mut self) -> Result<Option<&'a OmapPart>, Stop> {
+        if let Some(known) = self.whole_map {
+            return Ok(known);
+        }
+        let calls = self.request.ops.iter().filter(|item| item.op == OpCode::CALL).count();
+        let known = if calls < WHOLE_MAP_CALLS_MIN {
+            None
+        } else {
+            let (after, prefix, entries) = (Bytes::new(), Bytes::new(), OMAP_ENTRIES_MAX);
+            let all = OmapWant::Range { after, prefix, entries, bytes: WHOLE_MAP_BYTES_MAX, values: true };
+            let view = self.ask(AskOf::Itself, ObjectWant { omap: vec![all], ..ObjectWant::default() })?;
+            view.omap.first().filter(|part| !part.more)
+        };
+        self.whole_map = Some(known);
+        Ok(known)
     }
 
     pub(crate) fn step(&mut self, item: &OsdOpItem) -> Step {

@@ -21,6 +21,8 @@ pub(super) struct Bench {
     store: MemoryStore,
     object: ObjectId,
     version: u64,
+    /// How often the last compound asked the store beyond its plan.
+    pub(super) asked: usize,
     /// The time of the next call, in seconds.
     pub(super) now_secs: u64,
     /// The number of the client that makes the next call.
@@ -32,7 +34,7 @@ impl Bench {
         let mut store = MemoryStore::new();
         store.commit(&Transaction::create(PG)).expect("new");
         let object = ObjectId::new(9, b"", b"", b"object", SnapId::HEAD);
-        Bench { store, object, version: 0, now_secs: 1000, client: 4100 }
+        Bench { store, object, version: 0, asked: 0, now_secs: 1000, client: 4100 }
     }
 
     fn view(&self, want: ObjectWant) -> Box<ObjectView> {
@@ -86,6 +88,7 @@ impl Bench {
                 Err(ask) => answers.push(*self.view(ask.want)),
             }
         };
+        self.asked = answers.len();
         if outcome.is_change() {
             self.version += 1;
             outcome.seal(EVersion::new(Epoch(2), self.version), self.version);

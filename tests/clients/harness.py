@@ -6,9 +6,12 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 import time
+import unittest
 from pathlib import Path
 
 TOOL_SECONDS = 120
@@ -77,6 +80,27 @@ class Loligo:
 
     def health(self):
         return self.ceph("health").stdout.strip()
+
+
+def has_ended(pid):
+    """Whether a process is gone, or only waits to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+class OwnCluster(unittest.TestCase):
+    """A test that starts, stops and kills its own cluster, laid out where `setUp` says."""
+
+    def setUp(self):
+        self.parent = Path(tempfile.mkdtemp(prefix="loligo-test-"))
+        self.cluster = Loligo(self.parent / "c")
+
+    def tearDown(self):
+        if self.cluster.conf.exists():
+            self.cluster.down(check=False)
+        shutil.rmtree(self.parent, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -6,12 +6,11 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
-from harness import Loligo, run, wait_for
+from harness import Loligo, OwnCluster, has_ended, run, wait_for
 
 WRITER = r"""
 import random, rados, sys, threading
@@ -41,23 +40,7 @@ def content(name, version, size):
     return (f"{name} {version} " * (size // 4)).encode()[:size]
 
 
-def has_ended(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-class ExtentStore(unittest.TestCase):
-    def setUp(self):
-        self.parent = Path(tempfile.mkdtemp(prefix="loligo-test-"))
-        self.cluster = Loligo(self.parent / "c")
-
-    def tearDown(self):
-        if self.cluster.conf.exists():
-            self.cluster.down(check=False)
-        shutil.rmtree(self.parent, ignore_errors=True)
-
+class ExtentStore(OwnCluster):
     def fsck(self):
         out = subprocess.run([Loligo.binary(), "fsck", "--dir", self.cluster.dir, "--deep", "--format", "json"],
                              capture_output=True, text=True, timeout=300)

@@ -5,32 +5,15 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
 import harness
-from harness import Loligo, run, wait_for
+from harness import Loligo, OwnCluster, has_ended, run, wait_for
 
 
-def has_ended(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-class Lifecycle(unittest.TestCase):
-    def setUp(self):
-        self.parent = Path(tempfile.mkdtemp(prefix="loligo-test-"))
-        self.cluster = Loligo(self.parent / "c")
-
-    def tearDown(self):
-        if self.cluster.conf.exists():
-            self.cluster.down(check=False)
-        shutil.rmtree(self.parent, ignore_errors=True)
-
+class Lifecycle(OwnCluster):
     def test_up_is_healthy_at_once_in_both_shapes(self):
         for flags in ([], ["--processes"]):
             with self.subTest(flags=flags):

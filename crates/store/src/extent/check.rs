@@ -3,18 +3,18 @@
 //! Owns the check behind `loligo fsck`. It reads only: superblocks, bitmap, every page of the tree, what they say of
 //! each other and of the space, the log; if it is to be deep, all data.
 
-use super::db::decode_object;
 use super::device::{IoBuf, ReadAt};
-use super::keys::{self, Key};
 use super::layout::{BLOCK, BlockRun, SUPERBLOCKS};
-use super::object::Object;
+use super::log::replay;
+use super::objects::object::Object;
 use super::open;
-use super::page::{Page, PagePtr};
-use super::replay;
-use super::shared::Extra;
 use super::space::BlockSet;
+use super::space::shared::Extra;
+use super::state::db::decode_object;
 use super::superblock::{self, OpenError, Superblock};
 use super::tree::LEVELS_MAX;
+use super::tree::keys::{self, Key};
+use super::tree::page::{Page, PagePtr};
 use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,13 +11,13 @@ use wire::Malformed;
 pub const BLOCK: u64 = 4096;
 
 /// The blocks of the superblock's copies: two of each even generation, two of each odd one.
-pub(super) const SUPERBLOCKS: [[u64; 2]; 2] = [[0, 8], [4, 12]];
+pub(crate) const SUPERBLOCKS: [[u64; 2]; 2] = [[0, 8], [4, 12]];
 
 /// The first block after the superblocks.
 const BITMAP_START: u64 = 16;
 
 /// How many blocks one page of the bitmap of space tells of: what follows its header of 32 bytes.
-pub(super) const BITMAP_PAGE_BLOCKS: u64 = (BLOCK - 32) * 8;
+pub(crate) const BITMAP_PAGE_BLOCKS: u64 = (BLOCK - 32) * 8;
 
 /// The smallest log: below it a few large groups fill it.
 const LOG_BLOCKS_MIN: u64 = 64;
@@ -44,12 +44,12 @@ impl BlockRun {
 }
 
 /// Appends a block to runs, which stay as few as the order of their making allows.
-pub(super) fn push_block(runs: &mut Vec<BlockRun>, block: u64) {
+pub(crate) fn push_block(runs: &mut Vec<BlockRun>, block: u64) {
     push_run(runs, BlockRun::new(block, 1));
 }
 
 /// Appends a run to runs, joining it with the last where they touch.
-pub(super) fn push_run(runs: &mut Vec<BlockRun>, run: BlockRun) {
+pub(crate) fn push_run(runs: &mut Vec<BlockRun>, run: BlockRun) {
     match runs.last_mut() {
         Some(last) if last.end() == run.start => last.len += run.len,
         _ if run.len > 0 => runs.push(run),
@@ -91,7 +91,7 @@ impl Geometry {
     }
 
     /// The block of one of the two places of a page of the bitmap.
-    pub(super) fn bitmap_block(&self, page: u64, slot: u64) -> u64 {
+    pub(crate) fn bitmap_block(&self, page: u64, slot: u64) -> u64 {
         BITMAP_START + page * 2 + slot
     }
 
@@ -122,7 +122,7 @@ impl Geometry {
     }
 
     /// Whether a run lies where data may lie.
-    pub(super) fn is_data(&self, run: BlockRun) -> bool {
+    pub(crate) fn is_data(&self, run: BlockRun) -> bool {
         run.start >= self.data_start() && run.start.checked_add(run.len).is_some_and(|end| end <= self.blocks)
     }
 }

@@ -6,37 +6,27 @@
 //! copy-on-write tree in the background. Nothing that is valid is ever overwritten; everything is checked when it is
 //! read.
 //!
-//! Read next: `FORMAT.md`, `store` (the engine), `db` (its state), `execute` (what transactions do), `checkpoint`.
+//! The folders: `engine` (the order of work), `log` (durability), `objects` (what transactions and reads mean), `state`
+//! (what is in memory), `tree` and `space` (what is on the device: metadata, and which blocks are free).
+//!
+//! Read next: `FORMAT.md`, `engine::store`, `state::db`, `objects::execute`, `engine::checkpoint`.
 
-mod cache;
 mod check;
-mod checkpoint;
-mod db;
 pub mod device;
-mod execute;
-mod jobs;
-mod keys;
+mod engine;
 pub mod layout;
 mod log;
-mod memtable;
-mod merge;
-mod object;
+mod objects;
 mod open;
-mod page;
-mod place;
-mod record;
-mod replay;
-mod shared;
 mod space;
-mod store;
+mod state;
 mod superblock;
 mod tree;
-mod view;
 
-pub use cache::CacheCounts;
 pub use check::{CheckReport, Problem, check};
+pub use engine::store::{ExtentCounts, ExtentOptions, ExtentStore, Usage};
 pub use open::{format, open};
-pub use store::{ExtentCounts, ExtentOptions, ExtentStore, Usage};
+pub use state::cache::CacheCounts;
 pub use superblock::{Label, OpenError};
 
 /// The format, described byte by byte.

@@ -3,21 +3,21 @@
 //! Owns the start. It reads and waits, as nobody is served yet; what it cannot make sense of is an error, never a loss
 //! passed over in silence.
 
-use super::db::{Db, Fetched, Found};
 use super::device::{IoBuf, ReadAt, WriteAt};
-use super::execute::{self, Before, Rules};
-use super::jobs;
-use super::keys::{self, CollectionNumber};
+use super::engine::jobs;
+use super::engine::store::{ExtentOptions, ExtentStore};
 use super::layout::{BLOCK, BlockRun, Geometry, SUPERBLOCKS};
+use super::log::record::Entry;
+use super::log::replay;
 use super::log::{Log, USUAL_BYTES_MAX};
-use super::page::Page;
-use super::place::TORN;
-use super::record::Entry;
-use super::replay;
-use super::shared::Extra;
-use super::store::{ExtentOptions, ExtentStore};
+use super::objects::execute::{self, Before, Rules};
+use super::objects::place::TORN;
+use super::space::shared::Extra;
+use super::state::db::{Db, Fetched, Found};
 use super::superblock::{self, Label, LogPoint, OpenError, Superblock};
 use super::tree::Fault;
+use super::tree::keys::{self, CollectionNumber};
+use super::tree::page::Page;
 use crate::contract::StoreError;
 use bytes::Bytes;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 
 use super::device::{DeviceFailed, IoBuf, ReadAt};
 use super::layout::{BLOCK, Geometry, SUPERBLOCKS};
-use super::page::PagePtr;
+use super::tree::page::PagePtr;
 use base::OsdId;
 use base::checksum::{CRC_SEED, crc32c};
 use wire::types::Uuid;
@@ -29,34 +29,34 @@ pub struct Label {
 
 /// Where the log goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct LogPoint {
+pub(crate) struct LogPoint {
     /// The number of the next record.
-    pub(super) sequence: u64,
+    pub(crate) sequence: u64,
     /// Where it begins, in bytes since the store was new; its place in the ring is this modulo the log's size.
-    pub(super) position: u64,
+    pub(crate) position: u64,
     /// The checksum of the record before.
-    pub(super) previous_crc: u32,
+    pub(crate) previous_crc: u32,
 }
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Superblock {
-    pub(super) label: Label,
-    pub(super) geometry: Geometry,
+pub(crate) struct Superblock {
+    pub(crate) label: Label,
+    pub(crate) geometry: Geometry,
     /// Counts checkpoints.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// The tree; none while it is empty.
-    pub(super) root: Option<PagePtr>,
+    pub(crate) root: Option<PagePtr>,
     /// The first record of the log that the tree does not contain.
-    pub(super) log: LogPoint,
+    pub(crate) log: LogPoint,
     /// The next number of a collection or object.
-    pub(super) next_number: u64,
+    pub(crate) next_number: u64,
     /// What all pages of the bitmap sum up to.
-    pub(super) bitmap_sum: u64,
+    pub(crate) bitmap_sum: u64,
 }
 
 impl Superblock {
-    pub(super) fn encode(&self) -> IoBuf {
+    pub(crate) fn encode(&self) -> IoBuf {
         let mut e = Encoder::with_capacity(256);
         e.raw(MAGIC);
         e.u32(0);
@@ -83,7 +83,7 @@ impl Superblock {
         buf
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Superblock, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Superblock, Malformed> {
         let mut d = Decoder::new(bytes);
         if d.raw(8)? != MAGIC {
             return Err(Malformed::new("superblock", "does not begin like one"));
@@ -108,7 +108,7 @@ impl Superblock {
     }
 
     /// The blocks where this generation belongs.
-    pub(super) fn places(&self) -> [u64; 2] {
+    pub(crate) fn places(&self) -> [u64; 2] {
         SUPERBLOCKS[(self.generation % 2) as usize]
     }
 }
@@ -134,7 +134,7 @@ impl From<DeviceFailed> for OpenError {
 }
 
 /// The newest superblock of a device.
-pub(super) fn find(device: &mut dyn ReadAt) -> Result<Superblock, OpenError> {
+pub(crate) fn find(device: &mut dyn ReadAt) -> Result<Superblock, OpenError> {
     let (mut newest, mut why): (Option<Superblock>, _) = (None, None);
     for block in SUPERBLOCKS.into_iter().flatten() {
         if (block + 1) * BLOCK > device.size() {

@@ -3,9 +3,9 @@
 //! Owns the assembly of answers, and the check of every block's checksum. A range that came in one piece is answered
 //! with a slice of the buffer it was read into.
 
-use super::layout::BLOCK;
-use super::view::{Answer, Piece};
 use crate::contract::{Completion, ReadId, StoreError};
+use crate::extent::layout::BLOCK;
+use crate::extent::objects::view::{Answer, Piece};
 use crate::read::ReadResult;
 use base::checksum::{CRC_SEED, crc32c};
 use base::hash::FixedHashMap;
@@ -14,7 +14,7 @@ use wire::Malformed;
 
 /// Names a piece of a read on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct PieceId {
+pub(crate) struct PieceId {
     job: u64,
     range: usize,
     piece: usize,
@@ -30,13 +30,13 @@ struct Job {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Jobs {
+pub(crate) struct Jobs {
     jobs: FixedHashMap<u64, Job>,
     next: u64,
 }
 
 /// What a read needs: either nothing more, or these pieces.
-pub(super) enum Begun {
+pub(crate) enum Begun {
     /// It is answered.
     Done(Completion),
     /// These pieces have to come: which, the first block, how many.
@@ -45,7 +45,7 @@ pub(super) enum Begun {
 
 impl Jobs {
     /// Begins a read.
-    pub(super) fn begin(&mut self, id: ReadId, answer: Answer) -> Begun {
+    pub(crate) fn begin(&mut self, id: ReadId, answer: Answer) -> Begun {
         self.next += 1;
         let mut wants = Vec::new();
         for (range, pieces) in answer.data.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Jobs {
     }
 
     /// A piece has come, or has not. Also says which blocks proved good, for the cache.
-    pub(super) fn came(&mut self, id: PieceId, data: Result<Bytes, StoreError>) -> (Option<Completion>, Option<Bytes>) {
+    pub(crate) fn came(&mut self, id: PieceId, data: Result<Bytes, StoreError>) -> (Option<Completion>, Option<Bytes>) {
         let Some(job) = self.jobs.get_mut(&id.job) else { return (None, None) };
         let Piece::Stored { crcs, skip, len, .. } = &job.data[id.range][id.piece] else { return (None, None) };
         let mut good = None;
@@ -83,7 +83,7 @@ impl Jobs {
 }
 
 /// Checks consecutive blocks.
-pub(super) fn check(data: &[u8], crcs: &[u32]) -> Result<(), StoreError> {
+pub(crate) fn check(data: &[u8], crcs: &[u32]) -> Result<(), StoreError> {
     let good = data.len() == crcs.len() * BLOCK as usize
         && data.chunks_exact(BLOCK as usize).zip(crcs).all(|(block, crc)| crc32c(CRC_SEED, block) == *crc);
     if good { Ok(()) } else { Err(Malformed::new("data", "does not match its checksum").into()) }

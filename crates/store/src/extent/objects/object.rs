@@ -5,23 +5,23 @@
 //!
 //! Invariants: no chunk is empty of blocks; bytes of a mapped block beyond the object's end are zeros.
 
-use super::keys::ObjectNumber;
-use super::layout::{BLOCK, BlockRun, push_block};
+use crate::extent::layout::{BLOCK, BlockRun, push_block};
+use crate::extent::tree::keys::ObjectNumber;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::{Decoder, Encoder, Malformed};
 
 /// Blocks of one chunk: 256 KiB of data, so that the change of a block copies less than a kilobyte.
-pub(super) const CHUNK_BLOCKS: u64 = 64;
+pub(crate) const CHUNK_BLOCKS: u64 = 64;
 
 /// Where one block of data lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Mapped {
+pub(crate) struct Mapped {
     /// The device's block.
-    pub(super) block: u64,
+    pub(crate) block: u64,
     /// The checksum of what it holds.
-    pub(super) crc: u32,
+    pub(crate) crc: u32,
 }
 
 /// Where 64 blocks of data lie; block 0 is a hole.
@@ -39,35 +39,35 @@ impl Default for Chunk {
 
 /// An object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Object {
+pub(crate) struct Object {
     /// Its number, by which its map's entries are found.
-    pub(super) number: ObjectNumber,
+    pub(crate) number: ObjectNumber,
     /// Its size in bytes.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Whether its map has ever had an entry; if not, nobody looks for one.
-    pub(super) has_omap: bool,
+    pub(crate) has_omap: bool,
     /// The map's header.
-    pub(super) omap_header: Bytes,
+    pub(crate) omap_header: Bytes,
     /// Attributes, by name.
-    pub(super) attrs: Vec<(Bytes, Bytes)>,
+    pub(crate) attrs: Vec<(Bytes, Bytes)>,
     chunks: BTreeMap<u64, Arc<Chunk>>,
 }
 
 impl Object {
     /// An object with nothing in it.
-    pub(super) fn new(number: ObjectNumber) -> Object {
+    pub(crate) fn new(number: ObjectNumber) -> Object {
         Object { number, ..Object::default() }
     }
 
     /// Where a block of data lies; none for a hole.
-    pub(super) fn mapped(&self, index: u64) -> Option<Mapped> {
+    pub(crate) fn mapped(&self, index: u64) -> Option<Mapped> {
         let chunk = self.chunks.get(&(index / CHUNK_BLOCKS))?;
         let at = (index % CHUNK_BLOCKS) as usize;
         (chunk.blocks[at] != 0).then(|| Mapped { block: chunk.blocks[at], crc: chunk.crcs[at] })
     }
 
     /// Maps a block anew and says where it lay.
-    pub(super) fn map(&mut self, index: u64, mapped: Mapped) -> Option<Mapped> {
+    pub(crate) fn map(&mut self, index: u64, mapped: Mapped) -> Option<Mapped> {
         let chunk = Arc::make_mut(self.chunks.entry(index / CHUNK_BLOCKS).or_default());
         let at = (index % CHUNK_BLOCKS) as usize;
         let old = Mapped { block: chunk.blocks[at], crc: chunk.crcs[at] };
@@ -76,7 +76,7 @@ impl Object {
     }
 
     /// Unmaps the blocks from `first` up to, without, `end`; where they lay is appended to `dropped`.
-    pub(super) fn unmap(&mut self, first: u64, end: u64, dropped: &mut Vec<BlockRun>) {
+    pub(crate) fn unmap(&mut self, first: u64, end: u64, dropped: &mut Vec<BlockRun>) {
         if first >= end {
             return;
         }
@@ -105,7 +105,7 @@ impl Object {
     }
 
     /// All mapped blocks, by index.
-    pub(super) fn all_mapped(&self) -> impl Iterator<Item = (u64, Mapped)> + '_ {
+    pub(crate) fn all_mapped(&self) -> impl Iterator<Item = (u64, Mapped)> + '_ {
         self.chunks.iter().flat_map(|(key, chunk)| {
             let mapped = move |at: usize| Mapped { block: chunk.blocks[at], crc: chunk.crcs[at] };
             let all = (0..CHUNK_BLOCKS as usize).filter(|&at| chunk.blocks[at] != 0);
@@ -114,14 +114,14 @@ impl Object {
     }
 
     /// All mapped blocks as runs on the device.
-    pub(super) fn runs(&self) -> Vec<BlockRun> {
+    pub(crate) fn runs(&self) -> Vec<BlockRun> {
         let mut runs = Vec::new();
         self.all_mapped().for_each(|(_, mapped)| push_block(&mut runs, mapped.block));
         runs
     }
 
     /// The indices of mapped blocks in a range, as runs.
-    pub(super) fn mapped_in(&self, first: u64, end: u64) -> Vec<BlockRun> {
+    pub(crate) fn mapped_in(&self, first: u64, end: u64) -> Vec<BlockRun> {
         let mut runs = Vec::new();
         if first < end {
             let chunks = self.chunks.range(first / CHUNK_BLOCKS..=(end - 1) / CHUNK_BLOCKS);
@@ -138,7 +138,7 @@ impl Object {
     }
 
     /// Sets an attribute to copies of its name and value.
-    pub(super) fn set_attr(&mut self, name: &[u8], value: &[u8]) {
+    pub(crate) fn set_attr(&mut self, name: &[u8], value: &[u8]) {
         let value = Bytes::copy_from_slice(value);
         match self.attrs.binary_search_by(|(n, _)| n.as_ref().cmp(name)) {
             Ok(at) => self.attrs[at].1 = value,
@@ -147,25 +147,25 @@ impl Object {
     }
 
     /// Removes an attribute.
-    pub(super) fn remove_attr(&mut self, name: &[u8]) {
+    pub(crate) fn remove_attr(&mut self, name: &[u8]) {
         if let Ok(at) = self.attrs.binary_search_by(|(n, _)| n.as_ref().cmp(name)) {
             self.attrs.remove(at);
         }
     }
 
     /// The attribute.
-    pub(super) fn attr(&self, name: &[u8]) -> Option<&Bytes> {
+    pub(crate) fn attr(&self, name: &[u8]) -> Option<&Bytes> {
         self.attrs.binary_search_by(|(n, _)| n.as_ref().cmp(name)).ok().map(|at| &self.attrs[at].1)
     }
 
     /// The bytes of memory it takes, about.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         let attrs: usize = self.attrs.iter().map(|(n, v)| n.len() + v.len() + 96).sum();
         160 + attrs + self.omap_header.len() + self.chunks.len() * (size_of::<Chunk>() + 48)
     }
 
     /// The value in the tree.
-    pub(super) fn encode(&self, e: &mut Encoder) {
+    pub(crate) fn encode(&self, e: &mut Encoder) {
         e.u8(1);
         e.u64(self.number.0);
         e.u64(self.size);
@@ -184,7 +184,7 @@ impl Object {
     }
 
     /// Reads a value. Attributes are slices of the decoder's buffer.
-    pub(super) fn decode(d: &mut Decoder<'_>) -> Result<Object, Malformed> {
+    pub(crate) fn decode(d: &mut Decoder<'_>) -> Result<Object, Malformed> {
         if d.u8()? != 1 {
             return Err(Malformed::new("object", "has an unknown version"));
         }

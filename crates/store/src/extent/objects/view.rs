@@ -3,12 +3,12 @@
 //! Owns the meaning of a read request. Everything but an object's data is in the answer when this returns; data that
 //! is not in memory is planned as reads of the device, as few as its places allow.
 
-use super::db::{Db, Found};
-use super::keys;
-use super::layout::BLOCK;
-use super::object::Object;
-use super::tree::Fault;
 use crate::contract::StoreError;
+use crate::extent::layout::BLOCK;
+use crate::extent::objects::object::Object;
+use crate::extent::state::db::{Db, Found};
+use crate::extent::tree::Fault;
+use crate::extent::tree::keys;
 use crate::limits::LIST_OBJECTS_MAX;
 use crate::read::{
     AttrsWant, Extent, ListEntry, ListWant, ObjectView, ObjectWant, OmapPart, OmapWant, ReadRequest, ReadResult,
@@ -24,7 +24,7 @@ const READ_BLOCKS_MAX: usize = 1024;
 
 /// A part of a range of data.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// In memory.
     Ready(Bytes),
     /// On the device, in consecutive blocks.
@@ -41,13 +41,13 @@ pub(super) enum Piece {
 }
 
 /// An answer, and what its data consists of: a list for each range asked for.
-pub(super) struct Answer {
-    pub(super) result: ReadResult,
-    pub(super) data: Vec<Vec<Piece>>,
+pub(crate) struct Answer {
+    pub(crate) result: ReadResult,
+    pub(crate) data: Vec<Vec<Piece>>,
 }
 
 /// Answers a question as far as metadata goes.
-pub(super) fn answer(db: &mut Db, request: &ReadRequest) -> Result<Answer, Fault> {
+pub(crate) fn answer(db: &mut Db, request: &ReadRequest) -> Result<Answer, Fault> {
     let plain = |result| Ok(Answer { result, data: Vec::new() });
     if request.what == ReadWhat::Collections {
         return plain(ReadResult::Collections(db.collections.keys().copied().collect()));

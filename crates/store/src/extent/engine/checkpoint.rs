@@ -7,13 +7,13 @@
 //!
 //! Invariant: at most one checkpoint at a time, and at most `WRITES_MAX` of its writes on their way.
 
-use super::db::{Db, Layer};
-use super::device::IoBuf;
-use super::layout::{BLOCK, BlockRun};
-use super::merge::Merge;
-use super::page::PagePtr;
-use super::superblock::LogPoint;
-use super::tree::Fault;
+use crate::extent::device::IoBuf;
+use crate::extent::layout::{BLOCK, BlockRun};
+use crate::extent::state::db::{Db, Layer};
+use crate::extent::superblock::LogPoint;
+use crate::extent::tree::Fault;
+use crate::extent::tree::merge::Merge;
+use crate::extent::tree::page::PagePtr;
 use bytes::Bytes;
 
 /// Writes on their way at once: enough to keep a device busy, few enough that a commit's record is not far behind.
@@ -27,7 +27,7 @@ const LEAVES_A_STEP: usize = 8;
 
 /// What a checkpoint wants from its engine.
 #[derive(Debug)]
-pub(super) enum Want {
+pub(crate) enum Want {
     /// A write.
     Write {
         /// Where, in bytes.
@@ -53,30 +53,30 @@ enum Phase {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Checkpoint {
+pub(crate) struct Checkpoint {
     phase: Phase,
     /// Its generation.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// The first record that it does not contain.
-    pub(super) point: LogPoint,
+    pub(crate) point: LogPoint,
     /// The bytes of records before it.
-    pub(super) log_total: u64,
+    pub(crate) log_total: u64,
     /// The next number of an object or collection then.
-    pub(super) next_number: u64,
+    pub(crate) next_number: u64,
     merge: Merge,
     /// The tree, once it is made.
-    pub(super) root: Option<PagePtr>,
+    pub(crate) root: Option<PagePtr>,
     /// Data below this block is written.
     next_block: u64,
     /// Writes on their way.
-    pub(super) writes: usize,
+    pub(crate) writes: usize,
     /// What becomes free with it.
-    pub(super) freed: Vec<BlockRun>,
+    pub(crate) freed: Vec<BlockRun>,
 }
 
 impl Checkpoint {
     /// Freezes the active layer. `point` is the end of the last record that it contains.
-    pub(super) fn begin(db: &mut Db, generation: u64, point: LogPoint, log_total: u64) -> Checkpoint {
+    pub(crate) fn begin(db: &mut Db, generation: u64, point: LogPoint, log_total: u64) -> Checkpoint {
         debug_assert!(db.frozen.table.is_empty() && db.frozen.deferred.is_empty(), "one at a time");
         db.frozen = core::mem::take(&mut db.active);
         // What was written and overwritten since the last one needs no place.
@@ -99,7 +99,7 @@ impl Checkpoint {
     }
 
     /// Goes on by a small step.
-    pub(super) fn step(&mut self, db: &mut Db) -> Result<Want, Fault> {
+    pub(crate) fn step(&mut self, db: &mut Db) -> Result<Want, Fault> {
         loop {
             if self.writes >= WRITES_MAX {
                 return Ok(Want::Wait);

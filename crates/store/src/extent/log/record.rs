@@ -4,10 +4,10 @@
 //! carried out: the blocks it was given, and the checksums of data that was written to its place directly. Carrying it
 //! out again from the same state gives the same result.
 
-use super::device::IoBuf;
-use super::keys::CollectionNumber;
-use super::layout::{BLOCK, BlockRun};
-use super::superblock::LogPoint;
+use crate::extent::device::IoBuf;
+use crate::extent::layout::{BLOCK, BlockRun};
+use crate::extent::superblock::LogPoint;
+use crate::extent::tree::keys::CollectionNumber;
 use crate::transaction::{Op, Transaction, decode_op, encode_op};
 use base::checksum::crc32c;
 use bytes::Bytes;
@@ -16,27 +16,27 @@ use wire::{Decoder, Encoder, Malformed};
 const MAGIC: u32 = 0x474C_584C;
 
 /// The header's length.
-pub(super) const HEADER: usize = 64;
+pub(crate) const HEADER: usize = 64;
 
 /// What a record says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Header {
-    pub(super) point: LogPoint,
+pub(crate) struct Header {
+    pub(crate) point: LogPoint,
     /// Every record up to this one was durable when this one was written.
-    pub(super) durable: u64,
+    pub(crate) durable: u64,
     /// The checkpoint that was the last one then.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// The record's length in bytes, without what fills its last block.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// How many entries it has.
-    pub(super) entries: u32,
+    pub(crate) entries: u32,
     /// The checksum of everything after it.
-    pub(super) crc: u32,
+    pub(crate) crc: u32,
 }
 
 impl Header {
     /// Fills in the header of a record whose entries are in place; returns its checksum.
-    pub(super) fn seal(&self, salt: u64, record: &mut IoBuf) -> u32 {
+    pub(crate) fn seal(&self, salt: u64, record: &mut IoBuf) -> u32 {
         let out = &mut record.as_mut()[..self.len];
         out[..4].copy_from_slice(&MAGIC.to_le_bytes());
         out[8..16].copy_from_slice(&salt.to_le_bytes());
@@ -54,7 +54,7 @@ impl Header {
     }
 
     /// Reads a header by itself; whether the record is whole shows only with all of it.
-    pub(super) fn parse(salt: u64, bytes: &[u8]) -> Option<Header> {
+    pub(crate) fn parse(salt: u64, bytes: &[u8]) -> Option<Header> {
         let mut d = Decoder::new(bytes);
         let (magic, crc) = (d.u32().ok()?, d.u32().ok()?);
         if magic != MAGIC || d.u64().ok()? != salt {
@@ -68,12 +68,12 @@ impl Header {
     }
 
     /// Whether these bytes, of which the first `len` are the record, are what the header says.
-    pub(super) fn matches(&self, salt: u64, bytes: &[u8]) -> bool {
+    pub(crate) fn matches(&self, salt: u64, bytes: &[u8]) -> bool {
         bytes.get(8..self.len).is_some_and(|rest| crc32c(salt as u32, rest) == self.crc)
     }
 
     /// The point after this record.
-    pub(super) fn next(&self) -> LogPoint {
+    pub(crate) fn next(&self) -> LogPoint {
         let len = (self.len as u64).next_multiple_of(BLOCK);
         let LogPoint { sequence, position, .. } = self.point;
         LogPoint { sequence: sequence + 1, position: position + len, previous_crc: self.crc }
@@ -82,16 +82,16 @@ impl Header {
 
 /// What was done with a large write.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct DirectWrite {
+pub(crate) struct DirectWrite {
     /// The place among the transaction's ops.
-    pub(super) op: usize,
+    pub(crate) op: usize,
     /// The checksums of the whole blocks in its middle, which lie in the blocks given first to this op.
-    pub(super) crcs: Vec<u32>,
+    pub(crate) crcs: Vec<u32>,
 }
 
 /// One entry.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// A transaction.
     Transaction {
         /// The changes; of large writes only the ends are there.
@@ -111,14 +111,14 @@ pub(super) enum Entry {
 }
 
 /// How the data of a large write is cut: a head up to the first whole block, whole blocks, a tail.
-pub(super) fn cut(offset: u64, len: usize) -> (usize, usize) {
+pub(crate) fn cut(offset: u64, len: usize) -> (usize, usize) {
     let head = (offset.next_multiple_of(BLOCK) - offset) as usize;
     let tail = ((offset + len as u64) % BLOCK) as usize;
     (head, tail)
 }
 
 /// Appends a transaction's entry.
-pub(super) fn encode_transaction(t: &Transaction, given: &[BlockRun], direct: &[DirectWrite], e: &mut Encoder) {
+pub(crate) fn encode_transaction(t: &Transaction, given: &[BlockRun], direct: &[DirectWrite], e: &mut Encoder) {
     e.u8(1);
     e.len(given.len());
     for run in given {
@@ -155,7 +155,7 @@ pub(super) fn encode_transaction(t: &Transaction, given: &[BlockRun], direct: &[
 const DIRECT: u8 = 64;
 
 /// Appends the entry of a clearing.
-pub(super) fn encode_clear(collection: CollectionNumber, count: u32, e: &mut Encoder) {
+pub(crate) fn encode_clear(collection: CollectionNumber, count: u32, e: &mut Encoder) {
     e.u8(2);
     e.u64(collection.0);
     e.u32(count);
@@ -163,7 +163,7 @@ pub(super) fn encode_clear(collection: CollectionNumber, count: u32, e: &mut Enc
 
 impl Entry {
     /// Reads an entry. The data of a large write's middle comes back as zeros.
-    pub(super) fn decode(bytes: &Bytes) -> Result<Entry, Malformed> {
+    pub(crate) fn decode(bytes: &Bytes) -> Result<Entry, Malformed> {
         let mut d = Decoder::shared(bytes);
         let entry = match d.u8()? {
             1 => decode_transaction(&mut d)?,

@@ -6,25 +6,27 @@
 //!
 //! Invariant: a block that the durable tree names, or that a request in flight reads, is never handed out.
 
-use super::device::IoBuf;
-use super::layout::{BITMAP_PAGE_BLOCKS, BLOCK, BlockRun, Geometry, push_run};
+pub(crate) mod shared;
+
+use crate::extent::device::IoBuf;
+use crate::extent::layout::{BITMAP_PAGE_BLOCKS, BLOCK, BlockRun, Geometry, push_run};
 use base::checksum::{CRC_SEED, crc32c};
 use std::collections::BTreeSet;
 use wire::Malformed;
 
 /// A set of blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct BlockSet {
+pub(crate) struct BlockSet {
     words: Vec<u64>,
 }
 
 impl BlockSet {
-    pub(super) fn new(blocks: u64) -> BlockSet {
+    pub(crate) fn new(blocks: u64) -> BlockSet {
         BlockSet { words: vec![0; blocks.div_ceil(64) as usize] }
     }
 
     /// Adds a run; false where some block was in already.
-    pub(super) fn insert(&mut self, run: BlockRun) -> bool {
+    pub(crate) fn insert(&mut self, run: BlockRun) -> bool {
         let mut new = true;
         for_words(run, |at, mask| {
             new &= self.words[at] & mask == 0;
@@ -34,7 +36,7 @@ impl BlockSet {
     }
 
     /// Takes a run out; false where some block was not in.
-    pub(super) fn remove(&mut self, run: BlockRun) -> bool {
+    pub(crate) fn remove(&mut self, run: BlockRun) -> bool {
         let mut all = true;
         for_words(run, |at, mask| {
             all &= self.words[at] & mask == mask;
@@ -43,7 +45,7 @@ impl BlockSet {
         all
     }
 
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
@@ -62,7 +64,7 @@ impl BlockSet {
     }
 
     /// The runs of blocks that are in this set and not in the other.
-    pub(super) fn without(&self, other: &BlockSet) -> Vec<BlockRun> {
+    pub(crate) fn without(&self, other: &BlockSet) -> Vec<BlockRun> {
         let words = self.words.iter().zip(&other.words).map(|(a, b)| a & !b);
         let only = BlockSet { words: words.collect() };
         let (mut runs, mut at, end) = (Vec::new(), 0, only.words.len() as u64 * 64);
@@ -86,7 +88,7 @@ fn for_words(run: BlockRun, mut each: impl FnMut(usize, u64)) {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Space {
+pub(crate) struct Space {
     geometry: Geometry,
     /// Not to be handed out.
     used: BlockSet,
@@ -116,7 +118,7 @@ const MAGIC: u32 = 0x4D42_584C;
 
 impl Space {
     /// A device of which only the fixed areas are taken. Every page of its bitmap is to be written.
-    pub(super) fn new(geometry: Geometry) -> Space {
+    pub(crate) fn new(geometry: Geometry) -> Space {
         let mut used = BlockSet::new(geometry.blocks);
         used.insert(BlockRun::new(0, geometry.data_start()));
         let pages = vec![PageState::default(); geometry.bitmap_pages() as usize];
@@ -128,18 +130,18 @@ impl Space {
     }
 
     /// Blocks that can be handed out, to data or pages.
-    pub(super) fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.free
     }
 
     /// The bitmap as the last checkpoint left it.
-    pub(super) fn image(&self) -> &BlockSet {
+    pub(crate) fn image(&self) -> &BlockSet {
         &self.image
     }
 
     /// Hands out up to `len` consecutive blocks for data: the next free run, which may be shorter. None when all is
     /// taken but what is kept for pages.
-    pub(super) fn allocate(&mut self, len: u64) -> Option<BlockRun> {
+    pub(crate) fn allocate(&mut self, len: u64) -> Option<BlockRun> {
         let (first, end) = (self.geometry.data_start(), self.geometry.pages_start());
         let found = self.used.find(self.cursor, end, false).or_else(|| self.used.find(first, end, false))?;
         let limit = end.min(found.saturating_add(len));
@@ -152,7 +154,7 @@ impl Space {
 
     /// Hands out exactly `len` consecutive blocks for pages: from the end of the device, where no data lies, and, once
     /// that is full, from anywhere.
-    pub(super) fn allocate_whole(&mut self, len: u64) -> Option<BlockRun> {
+    pub(crate) fn allocate_whole(&mut self, len: u64) -> Option<BlockRun> {
         let (data, pages, end) = (self.geometry.data_start(), self.geometry.pages_start(), self.geometry.blocks);
         let areas = [(self.page_cursor, end), (pages, end), (data, pages)];
         let run = areas.into_iter().find_map(|(from, to)| self.find_whole(from, to, len))?;
@@ -187,12 +189,12 @@ impl Space {
     }
 
     /// Blocks that can be handed out to data.
-    pub(super) fn free_for_data(&self) -> u64 {
+    pub(crate) fn free_for_data(&self) -> u64 {
         self.free_for_data
     }
 
     /// Takes blocks that a record of the log names; false where they are taken or no data's.
-    pub(super) fn take(&mut self, run: BlockRun) -> bool {
+    pub(crate) fn take(&mut self, run: BlockRun) -> bool {
         if !self.geometry.is_data(run) || !self.used.insert(run) {
             return false;
         }
@@ -203,7 +205,7 @@ impl Space {
     }
 
     /// Makes blocks free again: nothing durable names them, nobody reads them.
-    pub(super) fn release(&mut self, run: BlockRun) {
+    pub(crate) fn release(&mut self, run: BlockRun) {
         assert!(self.used.remove(run), "only what was handed out comes back");
         self.free += run.len;
         self.free_for_data += self.data_part(run);
@@ -211,7 +213,7 @@ impl Space {
 
     /// The durable tree is going to name these blocks; false where it does already, or where they are no data's.
     #[must_use]
-    pub(super) fn image_insert(&mut self, run: BlockRun) -> bool {
+    pub(crate) fn image_insert(&mut self, run: BlockRun) -> bool {
         if !self.geometry.is_data(run) || !self.image.insert(run) {
             return false;
         }
@@ -222,7 +224,7 @@ impl Space {
 
     /// The durable tree is not going to name these blocks any more; false where it never did.
     #[must_use]
-    pub(super) fn image_remove(&mut self, run: BlockRun) -> bool {
+    pub(crate) fn image_remove(&mut self, run: BlockRun) -> bool {
         if !self.geometry.is_data(run) || !self.image.remove(run) {
             return false;
         }
@@ -238,7 +240,7 @@ impl Space {
 
     /// The next page of the bitmap that has changed, in the form and for the place where the checkpoint of
     /// `generation` writes it.
-    pub(super) fn next_page(&mut self, generation: u64) -> Option<(u64, IoBuf)> {
+    pub(crate) fn next_page(&mut self, generation: u64) -> Option<(u64, IoBuf)> {
         let index = self.changed.pop_first()?;
         let mut buf = IoBuf::new(BLOCK as usize);
         let out = buf.as_mut();
@@ -258,7 +260,7 @@ impl Space {
     }
 
     /// A number that stands for all pages of the bitmap: the superblock holds it, so that none can be another's.
-    pub(super) fn sum(&self) -> u64 {
+    pub(crate) fn sum(&self) -> u64 {
         let of = |(index, page): (usize, &PageState)| {
             let text = [index as u64, page.generation, u64::from(page.crc)].map(u64::to_le_bytes).concat();
             u64::from(crc32c(CRC_SEED, &text)) << 32 | u64::from(crc32c(1, &text))
@@ -267,7 +269,7 @@ impl Space {
     }
 
     /// Reads one page of the bitmap from its two places, as of the checkpoint of `generation`.
-    pub(super) fn load_page(&mut self, index: u64, places: [&[u8]; 2], generation: u64) -> Result<(), Malformed> {
+    pub(crate) fn load_page(&mut self, index: u64, places: [&[u8]; 2], generation: u64) -> Result<(), Malformed> {
         let states = [0, 1].map(|slot| parse_page(index, slot, places[slot as usize]));
         let valid = states.into_iter().flatten().filter(|page| page.generation <= generation);
         let page = valid.max_by_key(|page| page.generation);
@@ -283,7 +285,7 @@ impl Space {
     }
 
     /// All pages are loaded: checks them against their sum and makes the allocator's view.
-    pub(super) fn finish_loading(&mut self, sum: u64) -> Result<(), Malformed> {
+    pub(crate) fn finish_loading(&mut self, sum: u64) -> Result<(), Malformed> {
         let bad = |why| Malformed::new("bitmap of space", why);
         if self.sum() != sum {
             return Err(bad("does not match the superblock"));

@@ -3,15 +3,19 @@
 //! Owns the way from the root to a leaf. A page that is not in memory ends the attempt: the caller has it read and asks
 //! again. Pages never change, so an attempt may be repeated at will.
 
-use super::keys::Key;
-use super::page::{Page, PagePtr};
+pub(crate) mod keys;
+pub(crate) mod merge;
+pub(crate) mod page;
+
 use crate::contract::StoreError;
+use crate::extent::tree::keys::Key;
+use crate::extent::tree::page::{Page, PagePtr};
 use bytes::Bytes;
 use std::sync::Arc;
 
 /// Why something cannot be done now, or not at all.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// This page has to be read first.
     Page(PagePtr),
     /// This block of data, with this checksum, has to be read first.
@@ -37,23 +41,23 @@ impl From<wire::Malformed> for Fault {
 }
 
 /// Pages in memory.
-pub(super) trait Pages {
+pub(crate) trait Pages {
     /// The page, or what has to happen first.
     fn page(&mut self, ptr: PagePtr) -> Result<Arc<Page>, Fault>;
 }
 
 /// A leaf, and the key from which on the next one is responsible.
 #[derive(Clone, Debug)]
-pub(super) struct Leaf {
-    pub(super) page: Arc<Page>,
-    pub(super) bound: Option<Key>,
+pub(crate) struct Leaf {
+    pub(crate) page: Arc<Page>,
+    pub(crate) bound: Option<Key>,
 }
 
 /// How deep a tree may be: far beyond what any device holds, so that a loop of pages ends.
-pub(super) const LEVELS_MAX: u8 = 32;
+pub(crate) const LEVELS_MAX: u8 = 32;
 
 /// Refuses a child whose level is not one below its parent's.
-pub(super) fn check_level(parent: Option<u8>, page: &Page) -> Result<(), Fault> {
+pub(crate) fn check_level(parent: Option<u8>, page: &Page) -> Result<(), Fault> {
     match parent {
         Some(level) if page.level().checked_add(1) == Some(level) => Ok(()),
         None if page.level() < LEVELS_MAX => Ok(()),
@@ -62,7 +66,7 @@ pub(super) fn check_level(parent: Option<u8>, page: &Page) -> Result<(), Fault> 
 }
 
 /// The leaf where `key` belongs.
-pub(super) fn leaf(pages: &mut dyn Pages, root: PagePtr, key: &[u8]) -> Result<Leaf, Fault> {
+pub(crate) fn leaf(pages: &mut dyn Pages, root: PagePtr, key: &[u8]) -> Result<Leaf, Fault> {
     let mut page = pages.page(root)?;
     check_level(None, &page)?;
     let mut bound = None;
@@ -79,7 +83,7 @@ pub(super) fn leaf(pages: &mut dyn Pages, root: PagePtr, key: &[u8]) -> Result<L
 }
 
 /// The value of `key`.
-pub(super) fn get(pages: &mut dyn Pages, root: Option<PagePtr>, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+pub(crate) fn get(pages: &mut dyn Pages, root: Option<PagePtr>, key: &[u8]) -> Result<Option<Bytes>, Fault> {
     let Some(root) = root else { return Ok(None) };
     let mut page = pages.page(root)?;
     check_level(None, &page)?;
@@ -94,7 +98,7 @@ pub(super) fn get(pages: &mut dyn Pages, root: Option<PagePtr>, key: &[u8]) -> R
 
 /// Goes through the entries of a tree from some key on.
 #[derive(Debug)]
-pub(super) struct TreeScan {
+pub(crate) struct TreeScan {
     root: Option<PagePtr>,
     leaf: Option<(Leaf, usize)>,
     next: Option<Key>,
@@ -102,12 +106,12 @@ pub(super) struct TreeScan {
 
 impl TreeScan {
     /// Begins at the first key not below `from`.
-    pub(super) fn new(root: Option<PagePtr>, from: &[u8]) -> TreeScan {
+    pub(crate) fn new(root: Option<PagePtr>, from: &[u8]) -> TreeScan {
         TreeScan { root, leaf: None, next: Some(from.into()) }
     }
 
     /// The leaf and the place in it of the next entry. After a fault it may be asked again.
-    pub(super) fn peek(&mut self, pages: &mut dyn Pages) -> Result<Option<(&Page, usize)>, Fault> {
+    pub(crate) fn peek(&mut self, pages: &mut dyn Pages) -> Result<Option<(&Page, usize)>, Fault> {
         let Some(root) = self.root else { return Ok(None) };
         loop {
             match &self.leaf {
@@ -128,7 +132,7 @@ impl TreeScan {
     }
 
     /// Passes over the entry that `peek` showed.
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         if let Some((_, at)) = &mut self.leaf {
             *at += 1;
         }

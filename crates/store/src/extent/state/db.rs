@@ -7,18 +7,18 @@
 //! Invariant: what `active` says counts more than `frozen`, that more than the tree under `root`; between checkpoints
 //! `frozen` is empty.
 //!
-//! Read next: `execute`, which changes it, and `checkpoint`, which makes the tree of it.
+//! Read next: `objects::execute`, which changes it, and `engine::checkpoint`, which makes the tree of it.
 
-use super::cache::Cache;
-use super::keys::{self, CollectionNumber, Key};
-use super::layout::{BlockRun, Geometry};
-use super::memtable::{Entry, Memtable, Said};
-use super::object::{Mapped, Object};
-use super::page::{Page, PagePtr};
-use super::shared::Shared;
-use super::space::Space;
-use super::tree::{self, Fault, Pages, TreeScan};
 use crate::contract::StoreError;
+use crate::extent::layout::{BlockRun, Geometry};
+use crate::extent::objects::object::{Mapped, Object};
+use crate::extent::space::Space;
+use crate::extent::space::shared::Shared;
+use crate::extent::state::cache::Cache;
+use crate::extent::state::memtable::{Entry, Memtable, Said};
+use crate::extent::tree::keys::{self, CollectionNumber, Key};
+use crate::extent::tree::page::{Page, PagePtr};
+use crate::extent::tree::{self, Fault, Pages, TreeScan};
 use crate::id::CollectionId;
 use base::hash::FixedHashMap;
 use bytes::Bytes;
@@ -32,23 +32,23 @@ const FRESH_MAX: usize = 32;
 
 /// What has changed between two checkpoints.
 #[derive(Debug, Default)]
-pub(super) struct Layer {
-    pub(super) table: Memtable,
+pub(crate) struct Layer {
+    pub(crate) table: Memtable,
     /// Data in the log that is not yet in its place.
-    pub(super) deferred: BTreeMap<u64, Bytes>,
+    pub(crate) deferred: BTreeMap<u64, Bytes>,
     /// Blocks handed out to objects.
-    pub(super) given: Vec<BlockRun>,
+    pub(crate) given: Vec<BlockRun>,
     /// Blocks that no object holds any more.
-    pub(super) freed: Vec<BlockRun>,
+    pub(crate) freed: Vec<BlockRun>,
     /// How many blocks that is.
-    pub(super) freed_blocks: u64,
+    pub(crate) freed_blocks: u64,
     /// Bytes of data written to their place directly.
-    pub(super) direct_bytes: u64,
+    pub(crate) direct_bytes: u64,
 }
 
 /// Something read from the device, or known to be damaged.
 #[derive(Clone, Debug)]
-pub(super) enum Fetched {
+pub(crate) enum Fetched {
     Page(Arc<Page>),
     Data(Bytes),
     Bad(StoreError),
@@ -56,25 +56,25 @@ pub(super) enum Fetched {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Db {
-    pub(super) root: Option<PagePtr>,
-    pub(super) active: Layer,
-    pub(super) frozen: Layer,
-    pub(super) cache: Cache,
+pub(crate) struct Db {
+    pub(crate) root: Option<PagePtr>,
+    pub(crate) active: Layer,
+    pub(crate) frozen: Layer,
+    pub(crate) cache: Cache,
     fresh: VecDeque<(u64, Fetched)>,
     /// Data of large writes whose device requests have not ended.
-    pub(super) direct: FixedHashMap<u64, Bytes>,
-    pub(super) collections: BTreeMap<CollectionId, CollectionNumber>,
+    pub(crate) direct: FixedHashMap<u64, Bytes>,
+    pub(crate) collections: BTreeMap<CollectionId, CollectionNumber>,
     /// Removed collections whose objects are still there.
-    pub(super) trash: BTreeSet<CollectionNumber>,
-    pub(super) shared: Shared,
-    pub(super) space: Space,
-    pub(super) next_number: u64,
+    pub(crate) trash: BTreeSet<CollectionNumber>,
+    pub(crate) shared: Shared,
+    pub(crate) space: Space,
+    pub(crate) next_number: u64,
 }
 
 /// What a key has.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Object(Arc<Object>),
     Raw(Bytes),
 }
@@ -93,7 +93,7 @@ impl Pages for Db {
 }
 
 impl Db {
-    pub(super) fn new(geometry: Geometry, cache_bytes: usize) -> Db {
+    pub(crate) fn new(geometry: Geometry, cache_bytes: usize) -> Db {
         Db {
             root: None,
             active: Layer::default(),
@@ -110,7 +110,7 @@ impl Db {
     }
 
     /// Takes what was read.
-    pub(super) fn fetched(&mut self, block: u64, fetched: Fetched) {
+    pub(crate) fn fetched(&mut self, block: u64, fetched: Fetched) {
         match &fetched {
             Fetched::Page(page) => self.cache.keep_page(block, page.clone()),
             Fetched::Data(data) => self.cache.keep_data(block, data.clone()),
@@ -123,13 +123,13 @@ impl Db {
     }
 
     /// A block has a new content: forgets the old one.
-    pub(super) fn forget_block(&mut self, block: u64) {
+    pub(crate) fn forget_block(&mut self, block: u64) {
         self.cache.forget_block(block);
         self.fresh.retain(|(at, _)| *at != block);
     }
 
     /// The content of a block of data.
-    pub(super) fn data(&mut self, mapped: Mapped) -> Result<Bytes, Fault> {
+    pub(crate) fn data(&mut self, mapped: Mapped) -> Result<Bytes, Fault> {
         if let Some(data) = self.data_in_memory(mapped.block) {
             return Ok(data);
         }
@@ -141,18 +141,18 @@ impl Db {
     }
 
     /// The content of a block of data, where it is in memory.
-    pub(super) fn data_in_memory(&mut self, block: u64) -> Option<Bytes> {
+    pub(crate) fn data_in_memory(&mut self, block: u64) -> Option<Bytes> {
         self.data_on_its_way(block).or_else(|| self.cache.data(block))
     }
 
     /// The content of a block of data that may not be in its place yet.
-    pub(super) fn data_on_its_way(&self, block: u64) -> Option<Bytes> {
+    pub(crate) fn data_on_its_way(&self, block: u64) -> Option<Bytes> {
         let waiting = self.active.deferred.get(&block).or_else(|| self.frozen.deferred.get(&block));
         waiting.or_else(|| self.direct.get(&block)).cloned()
     }
 
     /// The object at a key.
-    pub(super) fn object(&mut self, key: &Key) -> Result<Option<Arc<Object>>, Fault> {
+    pub(crate) fn object(&mut self, key: &Key) -> Result<Option<Arc<Object>>, Fault> {
         for layer in [&self.active, &self.frozen] {
             match layer.table.look(key) {
                 Said::Entry(Entry::Object(object)) => return Ok(Some(object.clone())),
@@ -171,7 +171,7 @@ impl Db {
     }
 
     /// The value at a key that is no object's.
-    pub(super) fn raw(&mut self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+    pub(crate) fn raw(&mut self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
         for layer in [&self.active, &self.frozen] {
             match layer.table.look(key) {
                 Said::Entry(Entry::Raw(value)) => return Ok(Some(value.clone())),
@@ -184,12 +184,12 @@ impl Db {
     }
 
     /// Begins to go through what keys have, from the first one not below `from`.
-    pub(super) fn scan(&self, from: &[u8]) -> Scan {
+    pub(crate) fn scan(&self, from: &[u8]) -> Scan {
         Scan { from: from.into(), tree: TreeScan::new(self.root, from) }
     }
 
     /// Writes the runs of shared blocks that have changed into the active layer.
-    pub(super) fn note_shared(&mut self) {
+    pub(crate) fn note_shared(&mut self) {
         for start in self.shared.take_changed() {
             let entry = match self.shared.get(start) {
                 Some(extra) => {
@@ -204,7 +204,7 @@ impl Db {
     }
 
     /// One holder less of these blocks; those that nobody holds are free after the next checkpoint.
-    pub(super) fn drop_blocks(&mut self, run: BlockRun) {
+    pub(crate) fn drop_blocks(&mut self, run: BlockRun) {
         let before = self.active.freed.len();
         let mut free = Vec::new();
         self.shared.drop_run(run, &mut free);
@@ -215,7 +215,7 @@ impl Db {
 }
 
 /// Reads an object's value; nothing of it shares the page.
-pub(super) fn decode_object(value: &[u8]) -> Result<Object, StoreError> {
+pub(crate) fn decode_object(value: &[u8]) -> Result<Object, StoreError> {
     let mut d = Decoder::new(value);
     let object = Object::decode(&mut d)?;
     d.finish("object")?;
@@ -224,14 +224,14 @@ pub(super) fn decode_object(value: &[u8]) -> Result<Object, StoreError> {
 
 /// Goes through what keys have. It looks anew at each step, so that it may be kept while nothing changes.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(crate) struct Scan {
     from: Key,
     tree: TreeScan,
 }
 
 impl Scan {
     /// The next key below `end` that has something. After a fault it may be asked again.
-    pub(super) fn next(&mut self, db: &mut Db, end: &[u8]) -> Result<Option<(Key, Found)>, Fault> {
+    pub(crate) fn next(&mut self, db: &mut Db, end: &[u8]) -> Result<Option<(Key, Found)>, Fault> {
         loop {
             let next_of = |table: &Memtable| {
                 let next = table.entries_from(Bound::Included(&*self.from)).next();

@@ -5,8 +5,8 @@
 //!
 //! Invariants: ranges neither overlap nor touch; an entry inside a range was made after the range was removed.
 
-use super::keys::Key;
-use super::object::Object;
+use crate::extent::objects::object::Object;
+use crate::extent::tree::keys::Key;
 use bytes::Bytes;
 use core::ops::Bound;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use wire::Encoder;
 
 /// What a key has.
 #[derive(Clone, Debug)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// An object; encoded when it goes to the tree.
     Object(Arc<Object>),
     /// A value as it is.
@@ -26,7 +26,7 @@ pub(super) enum Entry {
 
 impl Entry {
     /// The value for the tree; none where there is none.
-    pub(super) fn value(&self) -> Option<Bytes> {
+    pub(crate) fn value(&self) -> Option<Bytes> {
         match self {
             Entry::Object(object) => {
                 let mut e = Encoder::with_capacity(1024);
@@ -41,13 +41,13 @@ impl Entry {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Memtable {
+pub(crate) struct Memtable {
     puts: BTreeMap<Key, Entry>,
     ranges: BTreeMap<Key, Key>,
 }
 
 /// What a memtable says of a key.
-pub(super) enum Said<'a> {
+pub(crate) enum Said<'a> {
     /// This entry.
     Entry(&'a Entry),
     /// The key lies in a removed range.
@@ -57,11 +57,11 @@ pub(super) enum Said<'a> {
 }
 
 impl Memtable {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.puts.is_empty() && self.ranges.is_empty()
     }
 
-    pub(super) fn look(&self, key: &[u8]) -> Said<'_> {
+    pub(crate) fn look(&self, key: &[u8]) -> Said<'_> {
         match self.puts.get(key) {
             Some(entry) => Said::Entry(entry),
             None if self.removes(key) => Said::Removed,
@@ -70,7 +70,7 @@ impl Memtable {
     }
 
     /// Whether the key lies in a removed range.
-    pub(super) fn removes(&self, key: &[u8]) -> bool {
+    pub(crate) fn removes(&self, key: &[u8]) -> bool {
         if self.ranges.is_empty() {
             return false;
         }
@@ -78,12 +78,12 @@ impl Memtable {
         before.next_back().is_some_and(|(_, end)| &**end > key)
     }
 
-    pub(super) fn put(&mut self, key: Key, entry: Entry) {
+    pub(crate) fn put(&mut self, key: Key, entry: Entry) {
         self.puts.insert(key, entry);
     }
 
     /// Removes the keys from `first` up to, without, `end`.
-    pub(super) fn remove_range(&mut self, mut first: Key, mut end: Key) {
+    pub(crate) fn remove_range(&mut self, mut first: Key, mut end: Key) {
         if first >= end {
             return;
         }
@@ -108,12 +108,12 @@ impl Memtable {
     }
 
     /// The entries from a key on, in order.
-    pub(super) fn entries_from(&self, key: Bound<&[u8]>) -> impl Iterator<Item = (&Key, &Entry)> {
+    pub(crate) fn entries_from(&self, key: Bound<&[u8]>) -> impl Iterator<Item = (&Key, &Entry)> {
         self.puts.range::<[u8], _>((key, Bound::Unbounded))
     }
 
     /// The first key at or after `from` that has an entry or lies in a removed range.
-    pub(super) fn next_change(&self, from: &[u8]) -> Option<Key> {
+    pub(crate) fn next_change(&self, from: &[u8]) -> Option<Key> {
         if self.removes(from) {
             return Some(from.into());
         }
@@ -124,7 +124,7 @@ impl Memtable {
     }
 
     /// How many entries it has.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.puts.len() + self.ranges.len()
     }
 }

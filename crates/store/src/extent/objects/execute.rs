@@ -7,14 +7,14 @@
 //! Invariant: from the same state, the same transaction with the same given blocks has the same result; replay relies
 //! on it.
 
-use super::db::{Db, Found};
-use super::keys::{self, CollectionNumber, Key, ObjectNumber};
-use super::layout::BlockRun;
-use super::memtable::Entry;
-use super::object::Object;
-use super::record::DirectWrite;
-use super::tree::Fault;
 use crate::contract::StoreError;
+use crate::extent::layout::BlockRun;
+use crate::extent::log::record::DirectWrite;
+use crate::extent::objects::object::Object;
+use crate::extent::state::db::{Db, Found};
+use crate::extent::state::memtable::Entry;
+use crate::extent::tree::Fault;
+use crate::extent::tree::keys::{self, CollectionNumber, Key, ObjectNumber};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::transaction::{Op, Transaction};
 use bytes::Bytes;
@@ -23,33 +23,33 @@ use std::sync::Arc;
 
 /// How a transaction is to be run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     /// The middle of a write of at least so many bytes goes to its place directly; smaller ones go by the log.
-    pub(super) direct_min: usize,
+    pub(crate) direct_min: usize,
 }
 
 /// What a log entry knows of the first time.
 #[derive(Clone, Debug)]
-pub(super) struct Before {
-    pub(super) given: VecDeque<BlockRun>,
-    pub(super) direct: Vec<DirectWrite>,
+pub(crate) struct Before {
+    pub(crate) given: VecDeque<BlockRun>,
+    pub(crate) direct: Vec<DirectWrite>,
     /// Whether data that went to its place directly may not have arrived there, and has to be looked at.
-    pub(super) unsure: bool,
+    pub(crate) unsure: bool,
 }
 
 /// What a transaction leads to beside its changes.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// The blocks it was given, as they were given.
-    pub(super) given: Vec<BlockRun>,
+    pub(crate) given: Vec<BlockRun>,
     /// What was done with its large writes.
-    pub(super) direct: Vec<DirectWrite>,
+    pub(crate) direct: Vec<DirectWrite>,
     /// What goes to its place directly: the first block and the data.
-    pub(super) writes: Vec<(u64, Bytes)>,
+    pub(crate) writes: Vec<(u64, Bytes)>,
 }
 
 /// A change to who holds blocks.
-pub(super) enum Hold {
+pub(crate) enum Hold {
     Add(BlockRun),
     Drop(BlockRun),
 }
@@ -62,7 +62,7 @@ enum MapChange {
 }
 
 /// An object that the transaction names.
-pub(super) struct Slot {
+pub(crate) struct Slot {
     key: Key,
     loaded: bool,
     changed: bool,
@@ -70,23 +70,23 @@ pub(super) struct Slot {
 }
 
 /// A transaction under way.
-pub(super) struct Work<'a> {
-    pub(super) db: &'a mut Db,
-    pub(super) rules: Rules,
-    pub(super) before: Option<Before>,
+pub(crate) struct Work<'a> {
+    pub(crate) db: &'a mut Db,
+    pub(crate) rules: Rules,
+    pub(crate) before: Option<Before>,
     slots: Vec<Slot>,
     /// The slot of each object of the transaction's table.
     slot_of: Vec<usize>,
     map_changes: Vec<MapChange>,
-    pub(super) holds: Vec<Hold>,
+    pub(crate) holds: Vec<Hold>,
     /// New contents of blocks, and whether they go to their places directly.
-    pub(super) contents: BTreeMap<u64, (Bytes, bool)>,
-    pub(super) outcome: Outcome,
+    pub(crate) contents: BTreeMap<u64, (Bytes, bool)>,
+    pub(crate) outcome: Outcome,
     next_number: u64,
 }
 
 /// Refuses what cannot be done as a whole.
-pub(super) fn check(db: &Db, t: &Transaction) -> Result<(), StoreError> {
+pub(crate) fn check(db: &Db, t: &Transaction) -> Result<(), StoreError> {
     match (t.create, db.collections.contains_key(&t.collection)) {
         (true, true) => return Err(StoreError::CollectionExists),
         (false, false) => return Err(StoreError::NoCollection),
@@ -103,7 +103,7 @@ pub(super) fn check(db: &Db, t: &Transaction) -> Result<(), StoreError> {
 }
 
 /// About how long the log entry is if writes of at least `direct_min` bytes stay out of it, but for their checksums.
-pub(super) fn entry_bytes(t: &Transaction, direct_min: usize) -> usize {
+pub(crate) fn entry_bytes(t: &Transaction, direct_min: usize) -> usize {
     let pairs = |entries: &[(Bytes, Bytes)]| entries.iter().map(|(k, v)| k.len() + v.len() + 8).sum();
     let of_op = |op: &Op| match op {
         // Ends, and of each block its checksum and, at worst, where it lies.
@@ -121,7 +121,7 @@ pub(super) fn entry_bytes(t: &Transaction, direct_min: usize) -> usize {
 }
 
 /// Runs a transaction that `check` has let pass.
-pub(super) fn run(db: &mut Db, t: &Transaction, rules: Rules, before: Option<Before>) -> Result<Outcome, Fault> {
+pub(crate) fn run(db: &mut Db, t: &Transaction, rules: Rules, before: Option<Before>) -> Result<Outcome, Fault> {
     if t.remove {
         remove_collection(db, t);
         return Ok(Outcome::default());
@@ -158,7 +158,7 @@ fn remove_collection(db: &mut Db, t: &Transaction) {
 }
 
 /// Removes up to `count` objects of a removed collection, and the collection's number with the last of them.
-pub(super) fn clear(db: &mut Db, collection: CollectionNumber, count: u32) -> Result<(), Fault> {
+pub(crate) fn clear(db: &mut Db, collection: CollectionNumber, count: u32) -> Result<(), Fault> {
     let (mut scan, end) = (db.scan(&keys::objects(collection)), keys::objects_end(collection));
     let mut found = Vec::new();
     while found.len() < count as usize {
@@ -224,7 +224,7 @@ impl<'a> Work<'a> {
     }
 
     /// The object, if it exists.
-    pub(super) fn existing(&mut self, slot: usize) -> Option<&mut Object> {
+    pub(crate) fn existing(&mut self, slot: usize) -> Option<&mut Object> {
         let slot = &mut self.slots[slot];
         let object = slot.object.as_mut()?;
         slot.changed = true;
@@ -232,7 +232,7 @@ impl<'a> Work<'a> {
     }
 
     /// The object, made where it is missing.
-    pub(super) fn object(&mut self, slot: usize) -> &mut Object {
+    pub(crate) fn object(&mut self, slot: usize) -> &mut Object {
         if self.slots[slot].object.is_none() {
             let number = self.new_number();
             self.slots[slot].object = Some(Arc::new(Object::new(number)));

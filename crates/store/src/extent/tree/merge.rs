@@ -6,13 +6,13 @@
 //!
 //! Invariants: the old tree stays whole; `replaced` names exactly its pages that the new one does not use.
 
-use super::db::Db;
-use super::device::IoBuf;
-use super::keys::Key;
-use super::layout::{BLOCK, BlockRun};
-use super::memtable::{Memtable, Said};
-use super::page::{self, PAGE_BYTES, Page, PagePtr, entry_bytes};
-use super::tree::{Fault, Pages, check_level};
+use crate::extent::device::IoBuf;
+use crate::extent::layout::{BLOCK, BlockRun};
+use crate::extent::state::db::Db;
+use crate::extent::state::memtable::{Memtable, Said};
+use crate::extent::tree::keys::Key;
+use crate::extent::tree::page::{self, PAGE_BYTES, Page, PagePtr, entry_bytes};
+use crate::extent::tree::{Fault, Pages, check_level};
 use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
 use core::ops::Bound;
@@ -26,13 +26,13 @@ const CHUNK_BLOCKS: u64 = 64;
 
 /// Puts new pages next to each other.
 #[derive(Debug, Default)]
-pub(super) struct PageWriter {
+pub(crate) struct PageWriter {
     chunk: Option<(BlockRun, IoBuf)>,
     filled: u64,
     /// What is ready to be written: the first block and the bytes.
-    pub(super) ready: Vec<(u64, Bytes)>,
+    pub(crate) ready: Vec<(u64, Bytes)>,
     /// The blocks of all pages so far.
-    pub(super) pages: Vec<BlockRun>,
+    pub(crate) pages: Vec<BlockRun>,
 }
 
 impl PageWriter {
@@ -57,7 +57,7 @@ impl PageWriter {
     }
 
     /// Makes what there is ready to be written; gives back what was not needed.
-    pub(super) fn flush(&mut self, db: &mut Db) {
+    pub(crate) fn flush(&mut self, db: &mut Db) {
         let Some((run, buf)) = self.chunk.take() else { return };
         if self.filled < run.len {
             db.space.release(BlockRun::new(run.start + self.filled, run.len - self.filled));
@@ -85,14 +85,14 @@ struct Inner {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Merge {
+pub(crate) struct Merge {
     top: Option<Inner>,
     root: Option<PagePtr>,
     /// Changes below this key are in; none when all are.
     from: Option<Key>,
     /// The old tree's pages that have been replaced.
-    pub(super) replaced: Vec<BlockRun>,
-    pub(super) writer: PageWriter,
+    pub(crate) replaced: Vec<BlockRun>,
+    pub(crate) writer: PageWriter,
 }
 
 /// What one leaf's step ends with: where to go on.
@@ -100,12 +100,12 @@ type Next = Option<Key>;
 
 impl Merge {
     /// Begins with the old tree.
-    pub(super) fn new(root: Option<PagePtr>) -> Merge {
+    pub(crate) fn new(root: Option<PagePtr>) -> Merge {
         Merge { top: None, root, from: Some(Key::default()), replaced: Vec::new(), writer: PageWriter::default() }
     }
 
     /// Merges the changes of one leaf; true when there are no more. After a fault it may be asked again.
-    pub(super) fn step(&mut self, db: &mut Db) -> Result<bool, Fault> {
+    pub(crate) fn step(&mut self, db: &mut Db) -> Result<bool, Fault> {
         let Some(from) = &self.from else { return Ok(true) };
         let Some(key) = db.frozen.table.next_change(from) else {
             self.from = None;
@@ -245,7 +245,7 @@ impl Merge {
     }
 
     /// All changes are in: writes what is open, and gives the new root.
-    pub(super) fn finish(&mut self, db: &mut Db) -> Result<Option<PagePtr>, Fault> {
+    pub(crate) fn finish(&mut self, db: &mut Db) -> Result<Option<PagePtr>, Fault> {
         let Some(mut top) = self.top.take() else { return Ok(self.root) };
         while let Some(at) = top.children.iter().position(|(_, child)| matches!(child, Child::Open(_))) {
             self.close_child(db, &mut top, at)?;

@@ -10,28 +10,28 @@ use base::{PgId, PoolId, SnapId};
 use wire::Malformed;
 
 /// A collection: its id to its number.
-pub(super) const COLLECTION: u8 = 1;
+pub(crate) const COLLECTION: u8 = 1;
 /// An object, by its collection's number and its name.
-pub(super) const OBJECT: u8 = 2;
+pub(crate) const OBJECT: u8 = 2;
 /// An entry of an object's map, by the object's number.
-pub(super) const OMAP: u8 = 3;
+pub(crate) const OMAP: u8 = 3;
 /// A run of blocks that several objects share.
-pub(super) const SHARED: u8 = 4;
+pub(crate) const SHARED: u8 = 4;
 /// The number of a removed collection whose objects are still there.
-pub(super) const TRASH: u8 = 5;
+pub(crate) const TRASH: u8 = 5;
 
 /// Numbers a collection for good: one that is removed and made again gets another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct CollectionNumber(pub(super) u64);
+pub(crate) struct CollectionNumber(pub(crate) u64);
 
 /// Numbers an object for good, through renames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(super) struct ObjectNumber(pub(super) u64);
+pub(crate) struct ObjectNumber(pub(crate) u64);
 
 /// A key.
-pub(super) type Key = Box<[u8]>;
+pub(crate) type Key = Box<[u8]>;
 
-pub(super) fn collection(id: CollectionId) -> Key {
+pub(crate) fn collection(id: CollectionId) -> Key {
     let mut key = vec![COLLECTION];
     match id {
         CollectionId::Meta => key.push(0),
@@ -45,7 +45,7 @@ pub(super) fn collection(id: CollectionId) -> Key {
     key.into()
 }
 
-pub(super) fn read_collection(key: &[u8]) -> Result<CollectionId, Malformed> {
+pub(crate) fn read_collection(key: &[u8]) -> Result<CollectionId, Malformed> {
     match (key.first_chunk::<2>(), key.len()) {
         (Some([COLLECTION, 0]), 2) => Ok(CollectionId::Meta),
         (Some([COLLECTION, 1]), 14) => {
@@ -65,7 +65,7 @@ fn numbered(kind: u8, number: u64) -> Vec<u8> {
 }
 
 /// The number in a key of a kind that begins with one.
-pub(super) fn number(key: &[u8]) -> Option<u64> {
+pub(crate) fn number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(1..9)?.try_into().ok()?))
 }
 
@@ -80,16 +80,16 @@ fn push_text(key: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// The first key that no object of the collection is before.
-pub(super) fn objects(collection: CollectionNumber) -> Key {
+pub(crate) fn objects(collection: CollectionNumber) -> Key {
     numbered(OBJECT, collection.0).into()
 }
 
 /// The first key after all objects of the collection.
-pub(super) fn objects_end(collection: CollectionNumber) -> Key {
+pub(crate) fn objects_end(collection: CollectionNumber) -> Key {
     numbered(OBJECT, collection.0 + 1).into()
 }
 
-pub(super) fn object(collection: CollectionNumber, id: &ObjectId) -> Key {
+pub(crate) fn object(collection: CollectionNumber, id: &ObjectId) -> Key {
     let mut key = numbered(OBJECT, collection.0);
     key.extend_from_slice(&id.reversed_hash().to_be_bytes());
     push_text(&mut key, id.namespace());
@@ -124,7 +124,7 @@ fn take_text<'a>(key: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
     }
 }
 
-pub(super) fn read_object(key: &[u8]) -> Result<ObjectId, Malformed> {
+pub(crate) fn read_object(key: &[u8]) -> Result<ObjectId, Malformed> {
     let parse = || {
         let hash = u32::from_be_bytes(key.get(9..13)?.try_into().ok()?).reverse_bits();
         let (mut namespace, mut locator, mut name) = (Vec::new(), Vec::new(), Vec::new());
@@ -146,16 +146,16 @@ pub(super) fn read_object(key: &[u8]) -> Result<ObjectId, Malformed> {
 }
 
 /// The key before all entries of an object's map.
-pub(super) fn omap(object: ObjectNumber) -> Key {
+pub(crate) fn omap(object: ObjectNumber) -> Key {
     numbered(OMAP, object.0).into()
 }
 
 /// The first key after all entries of an object's map.
-pub(super) fn omap_end(object: ObjectNumber) -> Key {
+pub(crate) fn omap_end(object: ObjectNumber) -> Key {
     numbered(OMAP, object.0 + 1).into()
 }
 
-pub(super) fn omap_entry(object: ObjectNumber, entry: &[u8]) -> Key {
+pub(crate) fn omap_entry(object: ObjectNumber, entry: &[u8]) -> Key {
     let mut key = Vec::with_capacity(9 + entry.len());
     key.push(OMAP);
     key.extend_from_slice(&object.0.to_be_bytes());
@@ -164,15 +164,15 @@ pub(super) fn omap_entry(object: ObjectNumber, entry: &[u8]) -> Key {
 }
 
 /// The client's part of an entry's key.
-pub(super) fn read_omap_entry(key: &[u8]) -> &[u8] {
+pub(crate) fn read_omap_entry(key: &[u8]) -> &[u8] {
     key.get(9..).unwrap_or_default()
 }
 
-pub(super) fn shared(block: u64) -> Key {
+pub(crate) fn shared(block: u64) -> Key {
     numbered(SHARED, block).into()
 }
 
-pub(super) fn trash(collection: CollectionNumber) -> Key {
+pub(crate) fn trash(collection: CollectionNumber) -> Key {
     numbered(TRASH, collection.0).into()
 }
 

@@ -4,10 +4,10 @@
 //! the log ends; but if a later record is found that says that the missing one was durable, the log is damaged, and
 //! that is an error.
 
-use super::device::{IoBuf, ReadAt};
-use super::layout::{BLOCK, Geometry};
-use super::record::{HEADER, Header};
-use super::superblock::{LogPoint, OpenError, Superblock};
+use crate::extent::device::{IoBuf, ReadAt};
+use crate::extent::layout::{BLOCK, Geometry};
+use crate::extent::log::record::{HEADER, Header};
+use crate::extent::superblock::{LogPoint, OpenError, Superblock};
 use bytes::Bytes;
 use wire::Malformed;
 
@@ -16,23 +16,23 @@ const SEARCH_BYTES: u64 = 8 << 20;
 
 /// A record.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
-    pub(super) header: Header,
-    pub(super) entries: Vec<Bytes>,
+pub(crate) struct Record {
+    pub(crate) header: Header,
+    pub(crate) entries: Vec<Bytes>,
 }
 
 /// The log as it is found.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub(super) records: Vec<Record>,
+pub(crate) struct Found {
+    pub(crate) records: Vec<Record>,
     /// Where the next record goes.
-    pub(super) next: LogPoint,
+    pub(crate) next: LogPoint,
     /// The last record known to have been durable.
-    pub(super) durable: u64,
+    pub(crate) durable: u64,
 }
 
 /// Reads the log from a superblock's point on, up to, without, the record `end` if one is named.
-pub(super) fn read(device: &mut dyn ReadAt, sb: &Superblock, end: Option<u64>) -> Result<Found, OpenError> {
+pub(crate) fn read(device: &mut dyn ReadAt, sb: &Superblock, end: Option<u64>) -> Result<Found, OpenError> {
     let (salt, geometry) = (sb.label.salt, sb.geometry);
     let mut found = Found { records: Vec::new(), next: sb.log, durable: sb.log.sequence.saturating_sub(1) };
     while end != Some(found.next.sequence) {

@@ -7,15 +7,18 @@
 //!
 //! Invariant: commits of one group complete in the order in which they joined it, groups one after the other.
 
-use super::device::IoBuf;
-use super::layout::{BLOCK, Geometry};
-use super::record::{HEADER, Header};
-use super::superblock::LogPoint;
+pub(crate) mod record;
+pub(crate) mod replay;
+
 use crate::contract::{CommitId, StoreError};
+use crate::extent::device::IoBuf;
+use crate::extent::layout::{BLOCK, Geometry};
+use crate::extent::log::record::{HEADER, Header};
+use crate::extent::superblock::LogPoint;
 use bytes::Bytes;
 
 /// What waits for a group.
-pub(super) type Waiting = (CommitId, Result<(), StoreError>);
+pub(crate) type Waiting = (CommitId, Result<(), StoreError>);
 
 /// The capacity that a group's buffer begins with.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -25,7 +28,7 @@ const GROUP_BYTES_MAX: u64 = 1 << 20;
 
 /// The part of the ring that is used as long as it suffices. The rest is for transactions that are larger than what
 /// comes together in a checkpoint's time.
-pub(super) const USUAL_BYTES_MAX: u64 = 32 << 20;
+pub(crate) const USUAL_BYTES_MAX: u64 = 32 << 20;
 
 /// Bytes of records after which a checkpoint is due: a restart reads not much more.
 const DUE_BYTES_MAX: u64 = 12 << 20;
@@ -77,37 +80,37 @@ struct Group {
 
 /// A record that is ready to be written.
 #[derive(Debug)]
-pub(super) struct Sealed {
+pub(crate) struct Sealed {
     /// Where, in bytes from the beginning of the device.
-    pub(super) offset: u64,
-    pub(super) data: Bytes,
+    pub(crate) offset: u64,
+    pub(crate) data: Bytes,
     /// Whether this write alone makes the group durable.
-    pub(super) durable: bool,
+    pub(crate) durable: bool,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(crate) struct Log {
     geometry: Geometry,
     salt: u64,
     /// Where the next record goes.
-    pub(super) next: LogPoint,
+    pub(crate) next: LogPoint,
     /// The first record that the durable tree does not contain.
-    pub(super) tail: LogPoint,
+    pub(crate) tail: LogPoint,
     /// The last checkpoint's.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// The last durable record.
-    pub(super) durable: u64,
+    pub(crate) durable: u64,
     /// Bytes of all records sealed since the store was opened, with those that were found then.
-    pub(super) total: u64,
+    pub(crate) total: u64,
     /// The part of them that the durable tree contains.
-    pub(super) contained: u64,
+    pub(crate) contained: u64,
     building: Building,
     group: Option<Group>,
 }
 
 impl Log {
-    pub(super) fn new(geometry: Geometry, salt: u64, tail: LogPoint, next: LogPoint, generation: u64) -> Log {
+    pub(crate) fn new(geometry: Geometry, salt: u64, tail: LogPoint, next: LogPoint, generation: u64) -> Log {
         let durable = next.sequence.saturating_sub(1);
         let total = next.position - tail.position;
         let building = Building::default();
@@ -115,23 +118,23 @@ impl Log {
     }
 
     /// The most bytes of one entry.
-    pub(super) fn entry_bytes_max(geometry: &Geometry) -> usize {
+    pub(crate) fn entry_bytes_max(geometry: &Geometry) -> usize {
         (geometry.log_bytes() / 2 - BLOCK).min(1 << 30) as usize
     }
 
     /// Whether a checkpoint is due.
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.total - self.contained > DUE_BYTES_MAX.min(self.geometry.log_bytes() / 4)
     }
 
     /// Whether an entry of about so many bytes may join the next group now.
-    pub(super) fn takes(&self, bytes: usize) -> bool {
+    pub(crate) fn takes(&self, bytes: usize) -> bool {
         let group = (self.building.len + bytes) as u64;
         self.building.entries == 0 || group <= GROUP_BYTES_MAX.min(self.geometry.log_bytes() / 8)
     }
 
     /// Whether the ring has room for it.
-    pub(super) fn has_room(&self, bytes: usize) -> bool {
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.place((self.building.len + 4 + bytes) as u64).is_some()
     }
 
@@ -153,7 +156,7 @@ impl Log {
     }
 
     /// Adds an entry to the next group.
-    pub(super) fn append(&mut self, entry: &[u8]) {
+    pub(crate) fn append(&mut self, entry: &[u8]) {
         let building = &mut self.building;
         let end = building.len + 4 + entry.len();
         if end > building.buf.as_ref().len() {
@@ -169,7 +172,7 @@ impl Log {
     }
 
     /// Somebody waits for what was appended so far. None when nothing is on its way: then it may be told at once.
-    pub(super) fn wait(&mut self, waiting: Waiting) -> Option<Waiting> {
+    pub(crate) fn wait(&mut self, waiting: Waiting) -> Option<Waiting> {
         if self.building.entries > 0 {
             self.building.waiting.push(waiting);
             return None;
@@ -184,24 +187,24 @@ impl Log {
     }
 
     /// A device write of data belongs to the next group, whose number this is.
-    pub(super) fn add_direct(&mut self) -> u64 {
+    pub(crate) fn add_direct(&mut self) -> u64 {
         self.building.direct_left += 1;
         self.building.had_direct = true;
         self.next.sequence
     }
 
     /// Whether a group is on its way.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.group.is_some()
     }
 
     /// Whether something waits for the next record.
-    pub(super) fn has_entries(&self) -> bool {
+    pub(crate) fn has_entries(&self) -> bool {
         self.building.entries > 0
     }
 
     /// Ends the group that is being built, if there is one and the last one is done.
-    pub(super) fn seal(&mut self) -> Option<Sealed> {
+    pub(crate) fn seal(&mut self) -> Option<Sealed> {
         if self.group.is_some() || self.building.entries == 0 {
             return None;
         }
@@ -221,7 +224,7 @@ impl Log {
     }
 
     /// The record is written. True when a flush is wanted now.
-    pub(super) fn written(&mut self) -> bool {
+    pub(crate) fn written(&mut self) -> bool {
         if let Some(group) = &mut self.group {
             group.stage = Stage::Written;
         }
@@ -229,7 +232,7 @@ impl Log {
     }
 
     /// A device write of data of the group `sequence` has ended. True when a flush is wanted now.
-    pub(super) fn direct_done(&mut self, sequence: u64) -> bool {
+    pub(crate) fn direct_done(&mut self, sequence: u64) -> bool {
         match &mut self.group {
             Some(group) if group.sequence == sequence => group.direct_left -= 1,
             _ => self.building.direct_left -= 1,
@@ -248,7 +251,7 @@ impl Log {
     }
 
     /// The group is done, if it is: those who waited for it may be told.
-    pub(super) fn finish(&mut self, flushed: bool) -> Vec<Waiting> {
+    pub(crate) fn finish(&mut self, flushed: bool) -> Vec<Waiting> {
         let done = |group: &mut Group| flushed || (group.stage == Stage::Written && !group.had_direct);
         match self.group.take_if(done) {
             Some(group) => {
@@ -260,7 +263,7 @@ impl Log {
     }
 
     /// The device has failed: everybody who waits.
-    pub(super) fn abandon(&mut self) -> Vec<Waiting> {
+    pub(crate) fn abandon(&mut self) -> Vec<Waiting> {
         let group = self.group.take().map(|group| group.waiting).unwrap_or_default();
         group.into_iter().chain(core::mem::take(&mut self.building).waiting).collect()
     }

@@ -5,9 +5,9 @@
 //!
 //! Invariants: keys grow strictly; every offset and length of a parsed page lies inside it.
 
-use super::device::IoBuf;
-use super::keys::Key;
-use super::layout::BLOCK;
+use crate::extent::device::IoBuf;
+use crate::extent::layout::BLOCK;
+use crate::extent::tree::keys::Key;
 use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
 use wire::{Decoder, Malformed};
@@ -16,20 +16,20 @@ const MAGIC: u32 = 0x4750_584C;
 const HEADER: usize = 16;
 
 /// A page is cut in two when it would be larger, unless it has one entry only.
-pub(super) const PAGE_BYTES: usize = 8192;
+pub(crate) const PAGE_BYTES: usize = 8192;
 
 /// Where a page lies, and the checksum of all of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct PagePtr {
-    pub(super) block: u64,
-    pub(super) blocks: u32,
-    pub(super) crc: u32,
+pub(crate) struct PagePtr {
+    pub(crate) block: u64,
+    pub(crate) blocks: u32,
+    pub(crate) crc: u32,
 }
 
 impl PagePtr {
-    pub(super) const BYTES: usize = 16;
+    pub(crate) const BYTES: usize = 16;
 
-    pub(super) fn to_bytes(self) -> Bytes {
+    pub(crate) fn to_bytes(self) -> Bytes {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.block.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.blocks.to_le_bytes());
@@ -37,14 +37,14 @@ impl PagePtr {
         Bytes::copy_from_slice(&bytes)
     }
 
-    pub(super) fn decode(d: &mut Decoder<'_>) -> Result<PagePtr, Malformed> {
+    pub(crate) fn decode(d: &mut Decoder<'_>) -> Result<PagePtr, Malformed> {
         Ok(PagePtr { block: d.u64()?, blocks: d.u32()?, crc: d.u32()? })
     }
 }
 
 /// A page in memory.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     bytes: Bytes,
     level: u8,
     count: usize,
@@ -52,7 +52,7 @@ pub(super) struct Page {
 
 impl Page {
     /// Checks a page that was read for `ptr`.
-    pub(super) fn parse(ptr: PagePtr, bytes: Bytes) -> Result<Page, Malformed> {
+    pub(crate) fn parse(ptr: PagePtr, bytes: Bytes) -> Result<Page, Malformed> {
         if bytes.len() as u64 != u64::from(ptr.blocks) * BLOCK || crc32c(CRC_SEED, &bytes) != ptr.crc {
             return Err(Malformed::new("page", "does not match its checksum"));
         }
@@ -101,17 +101,17 @@ impl Page {
     }
 
     /// The level above the leaves, which have 0.
-    pub(super) fn level(&self) -> u8 {
+    pub(crate) fn level(&self) -> u8 {
         self.level
     }
 
     /// How many entries it has; at least one.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
 
     /// The bytes it takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
@@ -120,28 +120,28 @@ impl Page {
         (offset + 8, self.u32_at(offset) as usize, self.u32_at(offset + 4) as usize)
     }
 
-    pub(super) fn key(&self, at: usize) -> &[u8] {
+    pub(crate) fn key(&self, at: usize) -> &[u8] {
         let (body, key_len, _) = self.parts(at);
         &self.bytes[body..body + key_len]
     }
 
-    pub(super) fn value(&self, at: usize) -> &[u8] {
+    pub(crate) fn value(&self, at: usize) -> &[u8] {
         let (body, key_len, value_len) = self.parts(at);
         &self.bytes[body + key_len..body + key_len + value_len]
     }
 
     /// The value, sharing the page.
-    pub(super) fn value_bytes(&self, at: usize) -> Bytes {
+    pub(crate) fn value_bytes(&self, at: usize) -> Bytes {
         self.bytes.slice_ref(self.value(at))
     }
 
     /// The child at this place of an inner page.
-    pub(super) fn child(&self, at: usize) -> PagePtr {
+    pub(crate) fn child(&self, at: usize) -> PagePtr {
         PagePtr::decode(&mut Decoder::new(self.value(at))).expect("the size was checked as it was read")
     }
 
     /// The place of the first entry whose key is not below `key`.
-    pub(super) fn lower_bound(&self, key: &[u8]) -> usize {
+    pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = (low + high) / 2;
@@ -151,19 +151,19 @@ impl Page {
     }
 
     /// The place of the child under which `key` belongs.
-    pub(super) fn child_for(&self, key: &[u8]) -> usize {
+    pub(crate) fn child_for(&self, key: &[u8]) -> usize {
         let at = self.lower_bound(key);
         if at < self.count && self.key(at) == key { at } else { at.saturating_sub(1) }
     }
 }
 
 /// The bytes that an entry adds to a page.
-pub(super) fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
+pub(crate) fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
     12 + key.len() + value.len()
 }
 
 /// Puts entries, whose keys must grow, into the form of a page.
-pub(super) fn encode(level: u8, entries: &[(Key, Bytes)]) -> IoBuf {
+pub(crate) fn encode(level: u8, entries: &[(Key, Bytes)]) -> IoBuf {
     let total = HEADER + entries.iter().map(|(k, v)| entry_bytes(k, v)).sum::<usize>();
     let mut buf = IoBuf::new(total);
     let out = buf.as_mut();

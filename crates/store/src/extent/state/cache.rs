@@ -3,9 +3,9 @@
 //! Owns the bound in bytes and the choice of what goes: a clock's hand passes over the entries, spares those used since
 //! its last round and takes the others. Everything here is also on the device.
 
-use super::keys::Key;
-use super::object::Object;
-use super::page::Page;
+use crate::extent::objects::object::Object;
+use crate::extent::tree::keys::Key;
+use crate::extent::tree::page::Page;
 use base::hash::FixedHashMap;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ pub struct CacheCounts {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     slots: FixedHashMap<Name, Slot>,
     clock: VecDeque<(Name, u64)>,
     bytes: usize,
@@ -61,12 +61,12 @@ pub(super) struct Cache {
 const OVERHEAD: usize = 128;
 
 impl Cache {
-    pub(super) fn new(bytes_max: usize) -> Cache {
+    pub(crate) fn new(bytes_max: usize) -> Cache {
         let (slots, clock) = (FixedHashMap::default(), VecDeque::new());
         Cache { slots, clock, bytes: 0, bytes_max, stamp: 0, hits: 0, misses: 0 }
     }
 
-    pub(super) fn counts(&self) -> CacheCounts {
+    pub(crate) fn counts(&self) -> CacheCounts {
         CacheCounts { hits: self.hits, misses: self.misses, bytes: self.bytes as u64 }
     }
 
@@ -84,39 +84,39 @@ impl Cache {
         }
     }
 
-    pub(super) fn page(&mut self, block: u64) -> Option<Arc<Page>> {
+    pub(crate) fn page(&mut self, block: u64) -> Option<Arc<Page>> {
         match self.find(&Name::Block(block))? {
             Kept::Page(page) => Some(page.clone()),
             _ => None,
         }
     }
 
-    pub(super) fn data(&mut self, block: u64) -> Option<Bytes> {
+    pub(crate) fn data(&mut self, block: u64) -> Option<Bytes> {
         match self.find(&Name::Block(block))? {
             Kept::Data(data) => Some(data.clone()),
             _ => None,
         }
     }
 
-    pub(super) fn object(&mut self, key: &Key) -> Option<Arc<Object>> {
+    pub(crate) fn object(&mut self, key: &Key) -> Option<Arc<Object>> {
         match self.find(&Name::Object(key.clone()))? {
             Kept::Object(object) => Some(object.clone()),
             _ => None,
         }
     }
 
-    pub(super) fn keep_page(&mut self, block: u64, page: Arc<Page>) {
+    pub(crate) fn keep_page(&mut self, block: u64, page: Arc<Page>) {
         let bytes = page.bytes();
         self.keep(Name::Block(block), Kept::Page(page), bytes);
     }
 
     /// Keeps a block of data. It is the whole of its buffer, which for the sake of alignment has twice its size.
-    pub(super) fn keep_data(&mut self, block: u64, data: Bytes) {
+    pub(crate) fn keep_data(&mut self, block: u64, data: Bytes) {
         let bytes = 2 * data.len();
         self.keep(Name::Block(block), Kept::Data(data), bytes);
     }
 
-    pub(super) fn keep_object(&mut self, key: Key, object: Arc<Object>) {
+    pub(crate) fn keep_object(&mut self, key: Key, object: Arc<Object>) {
         let bytes = object.held_bytes() + 2 * key.len();
         self.keep(Name::Object(key), Kept::Object(object), bytes);
     }
@@ -154,14 +154,14 @@ impl Cache {
     }
 
     /// Forgets what began at a block that now holds something else.
-    pub(super) fn forget_block(&mut self, block: u64) {
+    pub(crate) fn forget_block(&mut self, block: u64) {
         if let Some(slot) = self.slots.remove(&Name::Block(block)) {
             self.bytes -= slot.bytes;
         }
     }
 
     /// Forgets an object that has changed.
-    pub(super) fn forget_object(&mut self, key: &Key) {
+    pub(crate) fn forget_object(&mut self, key: &Key) {
         if let Some(slot) = self.slots.remove(&Name::Object(key.clone())) {
             self.bytes -= slot.bytes;
         }

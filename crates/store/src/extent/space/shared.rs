@@ -5,13 +5,13 @@
 //!
 //! Invariants: runs do not overlap; no count is 0.
 
-use super::layout::{BlockRun, push_run};
+use crate::extent::layout::{BlockRun, push_run};
 use std::collections::BTreeMap;
 use wire::{Decoder, Encoder, Malformed};
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     runs: BTreeMap<u64, Extra>,
     /// The first blocks of runs that came, went or changed since they were last asked for.
     changed: Vec<u64>,
@@ -19,18 +19,18 @@ pub(super) struct Shared {
 
 /// How long a run is, and how many holders it has beyond the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Extra {
-    pub(super) len: u64,
-    pub(super) holders: u32,
+pub(crate) struct Extra {
+    pub(crate) len: u64,
+    pub(crate) holders: u32,
 }
 
 impl Extra {
-    pub(super) fn encode(&self, e: &mut Encoder) {
+    pub(crate) fn encode(&self, e: &mut Encoder) {
         e.u64(self.len);
         e.u32(self.holders);
     }
 
-    pub(super) fn decode(d: &mut Decoder<'_>) -> Result<Extra, Malformed> {
+    pub(crate) fn decode(d: &mut Decoder<'_>) -> Result<Extra, Malformed> {
         let extra = Extra { len: d.u64()?, holders: d.u32()? };
         let sound = extra.len > 0 && extra.holders > 0;
         if sound { Ok(extra) } else { Err(Malformed::new("shared blocks", "are none or have one holder")) }
@@ -39,26 +39,26 @@ impl Extra {
 
 impl Shared {
     /// Takes a run from the tree.
-    pub(super) fn load(&mut self, start: u64, extra: Extra) {
+    pub(crate) fn load(&mut self, start: u64, extra: Extra) {
         self.runs.insert(start, extra);
     }
 
-    pub(super) fn get(&self, start: u64) -> Option<&Extra> {
+    pub(crate) fn get(&self, start: u64) -> Option<&Extra> {
         self.runs.get(&start)
     }
 
     /// The runs and their holders beyond the first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (BlockRun, u32)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (BlockRun, u32)> + '_ {
         self.runs.iter().map(|(start, extra)| (BlockRun::new(*start, extra.len), extra.holders))
     }
 
     /// What has changed since this was last asked.
-    pub(super) fn take_changed(&mut self) -> Vec<u64> {
+    pub(crate) fn take_changed(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.changed)
     }
 
     /// One more holder of these blocks.
-    pub(super) fn add(&mut self, run: BlockRun) {
+    pub(crate) fn add(&mut self, run: BlockRun) {
         self.split_at(run.start);
         self.split_at(run.end());
         let mut at = run.start;
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// One holder less; the blocks that nobody holds any more are appended to `free`.
-    pub(super) fn drop_run(&mut self, run: BlockRun, free: &mut Vec<BlockRun>) {
+    pub(crate) fn drop_run(&mut self, run: BlockRun, free: &mut Vec<BlockRun>) {
         if self.runs.is_empty() {
             return push_run(free, run);
         }

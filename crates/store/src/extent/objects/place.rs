@@ -4,11 +4,11 @@
 //! old content, where only a part of it changes, is read and merged. What is small travels in the log and is written to
 //! its place later; what is large is written there at once.
 
-use super::execute::{Hold, Work};
-use super::layout::{BLOCK, BlockRun};
-use super::object::Mapped;
-use super::record::{DirectWrite, cut};
-use super::tree::Fault;
+use crate::extent::layout::{BLOCK, BlockRun};
+use crate::extent::log::record::{DirectWrite, cut};
+use crate::extent::objects::execute::{Hold, Work};
+use crate::extent::objects::object::Mapped;
+use crate::extent::tree::Fault;
 use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
 use wire::Malformed;
@@ -16,7 +16,7 @@ use wire::Malformed;
 const BLOCK_BYTES: usize = BLOCK as usize;
 
 /// What replay says of a large write whose data is not in its place.
-pub(super) const TORN: Malformed = Malformed { what: "large write", why: "has not arrived whole" };
+pub(crate) const TORN: Malformed = Malformed { what: "large write", why: "has not arrived whole" };
 
 impl Work<'_> {
     /// Blocks for new data, as few runs as there are.
@@ -72,7 +72,7 @@ impl Work<'_> {
         Ok(data.into())
     }
 
-    pub(super) fn write(&mut self, op: usize, slot: usize, offset: u64, data: &Bytes) -> Result<(), Fault> {
+    pub(crate) fn write(&mut self, op: usize, slot: usize, offset: u64, data: &Bytes) -> Result<(), Fault> {
         let object = self.object(slot);
         object.size = object.size.max(offset + data.len() as u64);
         let known = self.before.as_ref().map(|before| before.direct.iter().find(|d| d.op == op).cloned());
@@ -98,7 +98,7 @@ impl Work<'_> {
     /// Whole blocks that are written to their places at once; returns their checksums.
     fn place(&mut self, slot: usize, first: u64, data: &[u8]) -> Result<Vec<u32>, Fault> {
         let blocks = self.give((data.len() / BLOCK_BYTES) as u64)?;
-        let data = Bytes::from_owner(super::device::IoBuf::copy_of(data));
+        let data = Bytes::from_owner(crate::extent::device::IoBuf::copy_of(data));
         let mut crcs = Vec::with_capacity(blocks.len());
         let mut start = 0;
         for (at, &block) in blocks.iter().enumerate() {
@@ -174,7 +174,7 @@ impl Work<'_> {
         self.holds.extend(dropped.into_iter().map(Hold::Drop));
     }
 
-    pub(super) fn zero(&mut self, slot: usize, offset: u64, len: u64) -> Result<(), Fault> {
+    pub(crate) fn zero(&mut self, slot: usize, offset: u64, len: u64) -> Result<(), Fault> {
         let end = offset + len;
         let object = self.object(slot);
         object.size = object.size.max(end);
@@ -190,7 +190,7 @@ impl Work<'_> {
         self.zero_part(slot, last, 0, (end % BLOCK) as usize)
     }
 
-    pub(super) fn truncate(&mut self, slot: usize, size: u64) -> Result<(), Fault> {
+    pub(crate) fn truncate(&mut self, slot: usize, size: u64) -> Result<(), Fault> {
         let object = self.object(slot);
         let shrinks = size < object.size;
         object.size = size;

@@ -6,23 +6,23 @@
 //!
 //! Invariants: a commit is reported only when its group is durable; after a failed write or flush none is.
 //!
-//! Read next: `execute` (what a transaction does), `log` (when it is durable), `checkpoint`.
+//! Read next: `objects::execute` (what a transaction does), `log` (when it is durable), `checkpoint`.
 
-use super::cache::CacheCounts;
-use super::checkpoint::{Checkpoint, Want};
-use super::db::{Db, Fetched, Layer};
-use super::device::{DeviceFailed, Io, IoBuf, IoId};
-use super::execute::{self, Rules};
-use super::jobs::{self, Begun, Jobs, PieceId};
-use super::keys::CollectionNumber;
-use super::layout::{BLOCK, BlockRun, Geometry};
-use super::log::{Log, Waiting};
-use super::page::{Page, PagePtr};
-use super::record;
-use super::superblock::{Label, Superblock};
-use super::tree::Fault;
-use super::view;
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
+use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId};
+use crate::extent::engine::checkpoint::{Checkpoint, Want};
+use crate::extent::engine::jobs::{self, Begun, Jobs, PieceId};
+use crate::extent::layout::{BLOCK, BlockRun, Geometry};
+use crate::extent::log::record;
+use crate::extent::log::{Log, Waiting};
+use crate::extent::objects::execute::{self, Rules};
+use crate::extent::objects::view;
+use crate::extent::state::cache::CacheCounts;
+use crate::extent::state::db::{Db, Fetched, Layer};
+use crate::extent::superblock::{Label, Superblock};
+use crate::extent::tree::Fault;
+use crate::extent::tree::keys::CollectionNumber;
+use crate::extent::tree::page::{Page, PagePtr};
 use crate::id::CollectionId;
 use crate::read::ReadRequest;
 use crate::transaction::Transaction;
@@ -126,7 +126,7 @@ pub struct ExtentStore {
     label: Label,
     geometry: Geometry,
     options: ExtentOptions,
-    pub(super) db: Db,
+    pub(crate) db: Db,
     log: Log,
     checkpoint: Option<Checkpoint>,
     checkpoint_wanted: bool,
@@ -153,7 +153,7 @@ pub struct ExtentStore {
 
 impl ExtentStore {
     /// A store over what was loaded; `open` makes it.
-    pub(super) fn new(label: Label, geometry: Geometry, options: ExtentOptions, db: Db, log: Log) -> ExtentStore {
+    pub(crate) fn new(label: Label, geometry: Geometry, options: ExtentOptions, db: Db, log: Log) -> ExtentStore {
         ExtentStore {
             label,
             geometry,

@@ -24,7 +24,8 @@ mod superblock;
 mod tree;
 
 pub use check::{CheckReport, Problem, check};
-pub use engine::store::{ExtentCounts, ExtentOptions, ExtentStore, Usage};
+pub use engine::figures::{ExtentCounts, ExtentOptions, Usage};
+pub use engine::store::ExtentStore;
 pub use open::{format, open};
 pub use state::cache::CacheCounts;
 pub use superblock::{Label, OpenError};

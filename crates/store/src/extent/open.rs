@@ -4,8 +4,9 @@
 //! passed over in silence.
 
 use super::device::{IoBuf, ReadAt, WriteAt};
+use super::engine::figures::ExtentOptions;
 use super::engine::jobs;
-use super::engine::store::{ExtentOptions, ExtentStore};
+use super::engine::store::ExtentStore;
 use super::layout::{BLOCK, BlockRun, Geometry, SUPERBLOCKS};
 use super::log::record::Entry;
 use super::log::replay;
@@ -89,7 +90,7 @@ pub fn open(device: &mut dyn ReadAt, options: ExtentOptions) -> Result<ExtentSto
 }
 
 /// The state that a superblock leads to, without the log.
-pub(super) fn load(device: &mut dyn ReadAt, sb: &Superblock, cache_bytes: usize) -> Result<Db, OpenError> {
+pub(crate) fn load(device: &mut dyn ReadAt, sb: &Superblock, cache_bytes: usize) -> Result<Db, OpenError> {
     let mut db = Db::new(sb.geometry, cache_bytes);
     load_bitmap(device, sb, &mut db)?;
     db.root = sb.root;
@@ -153,7 +154,7 @@ fn scan(
 }
 
 /// Tries something until everything that it needs has been read.
-pub(super) fn settle<T>(
+pub(crate) fn settle<T>(
     device: &mut dyn ReadAt,
     db: &mut Db,
     mut what: impl FnMut(&mut Db) -> Result<T, Fault>,

@@ -2,8 +2,13 @@
 //!
 //! Owns the order of work between commits, reads and checkpoints; refuses to know what a transaction means.
 //!
-//! Read next: `store` (the engine itself), `checkpoint` (the log's content becomes the tree's), `jobs` (reads under way).
+//! Read next: `store` (the engine itself), `submissions` (transactions and reads in their turn), `background` and
+//! `checkpoint` (the log's content becomes the tree's), `fetching` and `jobs` (what comes from the device).
 
+mod background;
 pub(crate) mod checkpoint;
+mod fetching;
+pub(crate) mod figures;
 pub(crate) mod jobs;
 pub(crate) mod store;
+mod submissions;

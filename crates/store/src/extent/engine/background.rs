@@ -1,0 +1,112 @@
+//! Work that nobody waits for: steps of the checkpoint, freeing what it replaced, clearing removed collections away.
+
+use super::checkpoint::Want;
+use super::store::{ExtentStore, Leaving, Purpose};
+use crate::extent::device::Io;
+use crate::extent::layout::{BLOCK, BlockRun};
+use crate::extent::log::record;
+use crate::extent::objects::execute;
+use crate::extent::state::db::Layer;
+use crate::extent::superblock::Superblock;
+use crate::extent::tree::Fault;
+use crate::extent::tree::keys::CollectionNumber;
+use bytes::Bytes;
+
+/// Objects of a removed collection cleared away by one record.
+const CLEAR_OBJECTS: u32 = 64;
+
+impl ExtentStore {
+    pub(super) fn clear_trash(&mut self) {
+        let Some(&collection) = self.db.trash.first() else { return };
+        if self.log.is_busy() || !self.log.has_room(64) {
+            return;
+        }
+        match self.clear(collection) {
+            Ok(()) | Err(Fault::Room | Fault::Turn) => {}
+            Err(Fault::Failed(_)) => self.fail(),
+            Err(fault) => self.fetch(fault),
+        }
+    }
+
+    fn clear(&mut self, collection: CollectionNumber) -> Result<(), Fault> {
+        execute::clear(&mut self.db, collection, CLEAR_OBJECTS)?;
+        record::encode_clear(collection, CLEAR_OBJECTS, &mut self.scratch);
+        let entry = self.scratch.take();
+        self.log.append(&entry);
+        Ok(())
+    }
+
+    pub(super) fn step_checkpoint(&mut self) {
+        let Some(checkpoint) = self.checkpoint.as_mut().filter(|_| !self.ending) else { return };
+        match checkpoint.step(&mut self.db) {
+            Ok(Want::Write { offset, data }) => {
+                self.counts.checkpoint_bytes += data.len() as u64;
+                self.request(Io::Write { offset, data, durable: false }, Purpose::Background);
+            }
+            Ok(Want::Again) => self.again = true,
+            Ok(Want::Wait) => {}
+            // The records that it contains have to be durable before it is.
+            Ok(Want::Flush) if self.log.durable + 1 < checkpoint.point.sequence => {}
+            Ok(Want::Flush) => {
+                self.ending = true;
+                self.request(Io::Flush, Purpose::BackgroundFlush);
+            }
+            Err(Fault::Failed(_) | Fault::Room | Fault::Turn) => self.fail(),
+            Err(fault) => self.fetch(fault),
+        }
+    }
+
+    pub(super) fn write_superblocks(&mut self) {
+        let Some(checkpoint) = &self.checkpoint else { return };
+        let superblock = Superblock {
+            label: self.label,
+            geometry: self.geometry,
+            generation: checkpoint.generation,
+            root: checkpoint.root,
+            log: checkpoint.point,
+            next_number: checkpoint.next_number,
+            bitmap_sum: self.db.space.sum(),
+        };
+        let places = superblock.places();
+        let data = Bytes::from_owner(superblock.encode());
+        self.superblocks_left = places.len();
+        for block in places {
+            let io = Io::Write { offset: block * BLOCK, data: data.clone(), durable: true };
+            self.request(io, Purpose::Superblock);
+        }
+    }
+
+    pub(super) fn finish_checkpoint(&mut self) {
+        let Some(checkpoint) = self.checkpoint.take() else { return };
+        self.ending = false;
+        self.db.root = checkpoint.root;
+        self.db.frozen = Layer::default();
+        self.log.tail = checkpoint.point;
+        self.log.contained = checkpoint.log_total;
+        self.log.generation = checkpoint.generation;
+        self.counts.checkpoints += 1;
+        self.leaving.push_back(Leaving { before: self.next_io, runs: checkpoint.freed });
+        self.retry = true;
+    }
+
+    /// Frees what nobody reads any more.
+    pub(super) fn release(&mut self) {
+        let oldest = self.reading.first().copied().unwrap_or(u64::MAX);
+        while let Some(leaving) = self.leaving.pop_front_if(|leaving| leaving.before < oldest) {
+            for run in leaving.runs {
+                if self.options.discard {
+                    let io = Io::Discard { offset: run.start * BLOCK, len: run.len * BLOCK };
+                    self.request(io, Purpose::Discard(run));
+                } else {
+                    self.free(run);
+                }
+            }
+            self.retry = true;
+        }
+    }
+
+    pub(super) fn free(&mut self, run: BlockRun) {
+        (run.start..run.end()).for_each(|block| self.db.forget_block(block));
+        self.db.space.release(run);
+    }
+}

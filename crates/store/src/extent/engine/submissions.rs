@@ -1,0 +1,147 @@
+//! What is submitted: tried at once or in its turn.
+//!
+//! Owns the queues of those who wait. A collection's transactions run in the order of their submission; a read runs
+//! after the transactions before it and before those after it; reads do not wait for reads.
+
+use super::store::{ExtentStore, Pending, Purpose};
+use crate::contract::{CommitId, Completion, ReadId, StoreError};
+use crate::extent::device::{Io, IoBuf};
+use crate::extent::engine::jobs::Begun;
+use crate::extent::layout::BLOCK;
+use crate::extent::log::{Log, record};
+use crate::extent::objects::execute::{self, Rules};
+use crate::extent::objects::view;
+use crate::extent::state::db::Layer;
+use crate::extent::tree::Fault;
+use crate::id::CollectionId;
+use crate::read::ReadRequest;
+use crate::transaction::Transaction;
+use std::collections::VecDeque;
+
+impl ExtentStore {
+    fn try_commit(&mut self, transaction: &Transaction) -> Result<(), Fault> {
+        execute::check(&self.db, transaction)?;
+        let max = Log::entry_bytes_max(&self.geometry);
+        let small_enough = |direct_min: &usize| execute::entry_bytes(transaction, *direct_min) <= max;
+        let direct_min = [self.options.direct_min, 2 * BLOCK as usize].into_iter().find(small_enough);
+        let direct_min = direct_min.ok_or(StoreError::TooLarge)?;
+        let bytes = execute::entry_bytes(transaction, direct_min);
+        if !self.log.takes(bytes) {
+            return Err(Fault::Turn);
+        }
+        if !self.log.has_room(bytes) || self.pages_at_stake() > self.room_for_pages() / 2 {
+            return Err(Fault::Room);
+        }
+        let outcome = execute::run(&mut self.db, transaction, Rules { direct_min }, None)?;
+        record::encode_transaction(transaction, &outcome.given, &outcome.direct, &mut self.scratch);
+        let entry = self.scratch.take();
+        self.log.append(&entry);
+        self.counts.transactions += 1;
+        for (first, data) in outcome.writes {
+            self.counts.direct_bytes += data.len() as u64;
+            let (group, blocks) = (self.log.add_direct(), data.len() as u64 / BLOCK);
+            let io = Io::Write { offset: first * BLOCK, data, durable: false };
+            self.request(io, Purpose::Direct { group, first, blocks });
+        }
+        Ok(())
+    }
+
+    /// Tries a transaction; false when it has to wait.
+    pub(super) fn commit(&mut self, id: CommitId, transaction: &Transaction) -> bool {
+        let result = match self.try_commit(transaction) {
+            Ok(()) => Ok(()),
+            Err(Fault::Failed(error)) => Err(error),
+            Err(Fault::Room) if !self.room_may_come() => Err(StoreError::NoSpace),
+            Err(Fault::Room) => {
+                self.checkpoint_wanted = true;
+                return false;
+            }
+            Err(Fault::Turn) => return false,
+            Err(fault) => {
+                self.fetch(fault);
+                return false;
+            }
+        };
+        if let Some((id, result)) = self.log.wait((id, result)) {
+            self.completions.push_back(Completion::Committed(id, result));
+        }
+        true
+    }
+
+    /// Whether waiting can help somebody who lacks room.
+    fn room_may_come(&self) -> bool {
+        let frees = |layer: &Layer| layer.freed_blocks > 0;
+        self.log.is_busy()
+            || self.log.has_entries()
+            || self.checkpoint.is_some()
+            || !self.db.trash.is_empty()
+            || !self.leaving.is_empty()
+            || frees(&self.db.active)
+            || self.pages_at_stake() > self.room_for_pages() / 2
+            || self.log.total > self.log.contained
+    }
+
+    /// Tries a read; false when it has to wait.
+    pub(super) fn read(&mut self, id: ReadId, request: &ReadRequest) -> bool {
+        match view::answer(&mut self.db, request) {
+            Ok(answer) => match self.jobs.begin(id, answer) {
+                Begun::Done(completion) => self.completions.push_back(completion),
+                Begun::Wants(wants) => {
+                    for (piece, block, blocks) in wants {
+                        let buf = IoBuf::new(blocks * BLOCK as usize);
+                        self.request(Io::Read { offset: block * BLOCK, buf }, Purpose::Piece(piece, block));
+                    }
+                }
+            },
+            Err(Fault::Failed(error)) => self.completions.push_back(Completion::Read(id, Err(error))),
+            Err(fault) => {
+                self.fetch(fault);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Goes through the queues: each collection as far as it gets.
+    pub(super) fn run_queues(&mut self) {
+        for (collection, mut queue) in core::mem::take(&mut self.queues) {
+            let mut waiting = VecDeque::new();
+            while let Some(pending) = queue.pop_front() {
+                let done = match &pending {
+                    Pending::Read(id, request) => self.read(*id, request),
+                    // A transaction waits for the reads before it.
+                    Pending::Commit(id, transaction) => waiting.is_empty() && self.commit(*id, transaction),
+                };
+                if !done {
+                    let is_commit = matches!(pending, Pending::Commit(..));
+                    waiting.push_back(pending);
+                    if is_commit {
+                        break;
+                    }
+                }
+            }
+            waiting.append(&mut queue);
+            if !waiting.is_empty() {
+                self.queues.insert(collection, waiting);
+            }
+        }
+    }
+
+    pub(super) fn submit(&mut self, collection: CollectionId, pending: Pending) {
+        if let Some(queue) = self.queues.get_mut(&collection) {
+            // Reads do not wait for reads.
+            let reads_only = queue.iter().all(|pending| matches!(pending, Pending::Read(..)));
+            let overtakes = reads_only && matches!(pending, Pending::Read(..));
+            if !overtakes {
+                return queue.push_back(pending);
+            }
+        }
+        let done = match &pending {
+            Pending::Read(id, request) => self.read(*id, request),
+            Pending::Commit(id, transaction) => self.commit(*id, transaction),
+        };
+        if !done {
+            self.queues.entry(collection).or_default().push_back(pending);
+        }
+    }
+}

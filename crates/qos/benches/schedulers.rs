@@ -1,0 +1,97 @@
+//! What an op costs in each scheduler: one in and one out, with many streams that have work queued.
+//!
+//! `cargo bench -p qos`
+
+use base::{Duration, Instant};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use qos::{
+    AnyScheduler, Cfq, CfqConfig, Class, Cost, Dequeued, Fifo, GroupId, MClock, MClockConfig, Priority, Profile,
+    Promise, Scheduler, StreamId, Work, Wpq, WpqConfig,
+};
+
+const BEGIN: Instant = Instant::from_secs(1000);
+const CAPACITY: f64 = 1_000_000.0;
+
+fn work(n: u64, grouped: bool) -> Work {
+    // One op in eight is background work; the streams are clients'.
+    let class = if n % 8 == 7 { Class::Recovery } else { Class::Client };
+    Work {
+        class,
+        group: if grouped { GroupId(n as u32 + 1) } else { GroupId::NONE },
+        stream: StreamId(n),
+        priority: Priority(if class == Class::Client { 63 } else { 3 }),
+        cost: Cost::one(4096),
+    }
+}
+
+fn mclock() -> MClock<u64> {
+    MClock::new(MClockConfig::profile(Profile::HighClientOps, CAPACITY))
+}
+
+fn cfq(slice_idle_ms: u64) -> AnyScheduler<u64> {
+    let slice_idle = Duration::from_millis(slice_idle_ms);
+    AnyScheduler::Cfq(Box::new(Cfq::new(CfqConfig { slice_idle, ..CfqConfig::default() })))
+}
+
+/// Fills the queue with two ops a stream, then gives out one and takes in the next of that stream, and so on.
+fn one_in_one_out(bench: &mut criterion::Bencher<'_>, mut queue: AnyScheduler<u64>, streams: u64, grouped: bool) {
+    let mut now = BEGIN;
+    for n in (0..streams).chain(0..streams) {
+        queue.enqueue(now, work(n, grouped), n).expect("there is room");
+    }
+    bench.iter(|| {
+        loop {
+            now = now + Duration::from_micros(1);
+            match queue.dequeue(now) {
+                Dequeued::Ready(work, n) => {
+                    queue.completed(now, &work);
+                    queue.enqueue(now, work, n).expect("there is room");
+                    break n;
+                }
+                Dequeued::NotBefore(at) => now = at,
+                Dequeued::Empty => unreachable!("as much comes as goes"),
+            }
+        }
+    });
+}
+
+fn schedulers(c: &mut Criterion) {
+    let mut group = c.benchmark_group("one in, one out");
+    for streams in [1, 100, 10_000] {
+        let mut add = |name: &str, grouped: bool, make: &dyn Fn() -> AnyScheduler<u64>| {
+            group.bench_function(BenchmarkId::new(name, streams), |bench| {
+                one_in_one_out(bench, make(), streams, grouped);
+            });
+        };
+        add("fifo", false, &|| AnyScheduler::Fifo(Fifo::default()));
+        add("wpq", false, &|| AnyScheduler::Wpq(Box::new(Wpq::new(WpqConfig::default()))));
+        add("mclock", false, &|| AnyScheduler::MClock(Box::new(mclock())));
+        add("mclock, each with a reservation and a limit", true, &|| {
+            let mut queue = mclock();
+            let each = CAPACITY / 2.0 / streams as f64;
+            let promise = Promise::new(each * 0.9, 1, Some(each * 4.0)).expect("sound");
+            (0..streams).for_each(|n| {
+                queue.promise_group(BEGIN, work(n, true).class, GroupId(n as u32 + 1), Some(promise));
+            });
+            AnyScheduler::MClock(Box::new(queue))
+        });
+        add("cfq in time", false, &|| cfq(8));
+        add("cfq in requests", false, &|| cfq(0));
+        add("cfq in requests, each its group", true, &|| cfq(0));
+    }
+    group.finish();
+}
+
+fn passing(c: &mut Criterion) {
+    let mut queue = mclock();
+    let mut now = BEGIN;
+    c.bench_function("mclock, past the empty queue", |bench| {
+        bench.iter(|| {
+            now = now + Duration::from_micros(1);
+            queue.pass(now, &work(1, false))
+        });
+    });
+}
+
+criterion_group!(benches, schedulers, passing);
+criterion_main!(benches);

@@ -1,0 +1,38 @@
+//! The bounds of everything that grows, and the numbers that shape the schedulers: each named, with its reason.
+
+use base::Duration;
+
+/// The most work that a scheduler holds; beyond, it hands work back. Some 60 bytes each beside the work itself. An owner
+/// that bounds its work by other means (bytes, senders) stays far below.
+pub const QUEUED_MAX: usize = 1 << 20;
+
+/// Flows (streams or groups) of one class that are told apart at once. Streams beyond share one flow: they are served,
+/// but not fairly among themselves. An entry takes some 200 bytes.
+pub const FLOWS_MAX: usize = 65_536;
+
+/// Idle flows are looked through for those that may be forgotten only from this many flows on, and then whenever their
+/// number has doubled: the search costs nothing that their coming did not.
+pub const FLOWS_KEPT_MIN: usize = 1024;
+
+/// The most units that one piece of work may cost: a device of one request a second would take thirty years for it.
+pub const UNITS_MAX: f64 = 1e9;
+
+/// Weights go up to this. A flow's progress is counted in units of 2^-20 requests divided by its weight, so shares are
+/// true to 1% for weights up to 10,000 and to 10% up to this.
+pub const WEIGHT_MAX: u32 = 100_000;
+
+/// How much of its limit a flow that always had work may make up for when the device or a timer was late. Less, and a flow
+/// could not reach its limit where others' requests take long; who was idle makes up for nothing. Over any time t at most
+/// `limit * (t + this)` units and one piece of work are served.
+pub const LIMIT_CREDIT: Duration = Duration::from_millis(50);
+
+/// How much unserved reservation is made up for after the device could not keep up. More would let those with
+/// reservations shut out the others for as long after every stall.
+pub const RESERVATION_CREDIT: Duration = Duration::from_millis(500);
+
+/// While the device cannot even serve the reservations, one in so many turns goes by weight: those without a
+/// reservation are slowed down, not shut out.
+pub const OVERLOAD_TURNS: u32 = 16;
+
+/// The priorities there are.
+pub const PRIORITIES: usize = 256;

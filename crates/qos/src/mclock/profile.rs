@@ -1,0 +1,74 @@
+//! Ready-made promises for the classes, as shares of what the device can do.
+
+use crate::promise::Promise;
+
+/// Whom to favour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Profile {
+    /// Clients before background work.
+    #[default]
+    HighClientOps,
+    /// Clients and recovery alike.
+    Balanced,
+    /// Recovery before clients.
+    HighRecoveryOps,
+}
+
+impl Profile {
+    /// The profile of that name.
+    pub fn named(name: &str) -> Option<Profile> {
+        [Profile::HighClientOps, Profile::Balanced, Profile::HighRecoveryOps].into_iter().find(|p| p.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::HighClientOps => "high_client_ops",
+            Profile::Balanced => "balanced",
+            Profile::HighRecoveryOps => "high_recovery_ops",
+        }
+    }
+
+    /// What it promises clients, recovery and best effort, in this order, on a device that does `capacity` units a
+    /// second. The figures are Ceph's (v16.2, `doc/rados/configuration/mclock-config-ref.rst`). A capacity that is none
+    /// counts as one unit a second.
+    pub fn promises(self, capacity: f64) -> [Promise; 3] {
+        let capacity = if capacity.is_finite() { capacity.max(1.0) } else { 1.0 };
+        let least = 1.0 / capacity;
+        let shares: [(f64, u32, Option<f64>); 3] = match self {
+            Profile::HighClientOps => [(0.5, 2, None), (0.25, 1, Some(1.0)), (0.25, 2, None)],
+            Profile::Balanced => [(0.4, 1, Some(1.0)), (0.4, 1, Some(1.5)), (0.2, 2, None)],
+            Profile::HighRecoveryOps => [(0.3, 1, Some(0.8)), (0.6, 2, Some(2.0)), (least, 2, None)],
+        };
+        shares.map(|(reservation, weight, limit)| {
+            // One unit a second may be more than a share of a very slow device.
+            let limit = limit.map(|share| share * capacity);
+            let reservation = (reservation * capacity).min(limit.unwrap_or(f64::INFINITY));
+            Promise::new(reservation, weight, limit).expect("the table is sound")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_say_what_the_table_says() {
+        let shown = |profile: Profile| {
+            profile.promises(1000.0).map(|p| (p.reservation().round(), p.parts(), p.limit().map(f64::round)))
+        };
+        let max = None;
+        assert_eq!(shown(Profile::HighClientOps), [(500.0, 2, max), (250.0, 1, Some(1000.0)), (250.0, 2, max)]);
+        assert_eq!(shown(Profile::Balanced), [(400.0, 1, Some(1000.0)), (400.0, 1, Some(1500.0)), (200.0, 2, max)]);
+        let recovery = [(300.0, 1, Some(800.0)), (600.0, 2, Some(2000.0)), (1.0, 2, max)];
+        assert_eq!(shown(Profile::HighRecoveryOps), recovery);
+        for profile in ["high_client_ops", "balanced", "high_recovery_ops"] {
+            assert_eq!(Profile::named(profile).map(Profile::name), Some(profile));
+        }
+        assert_eq!(Profile::named("custom"), None);
+        for odd in [0.0, -5.0, f64::NAN, f64::INFINITY, 0.1] {
+            assert_eq!(Profile::Balanced.promises(odd)[0].reservation(), 0.4);
+        }
+    }
+}

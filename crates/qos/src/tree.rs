@@ -1,0 +1,309 @@
+//! Work in two levels: branches that share the device (classes, priorities), and in each the flows that share the branch.
+//!
+//! Both levels are competitions by the same rules (`tags`). A branch all of whose flows have to wait is held itself, so
+//! that its turn goes to another.
+//!
+//! Invariants: a flow is active exactly when it has work, a branch exactly when one of its flows is; idle flows without a
+//! limit are forgotten once next to nothing is gained by that.
+
+use crate::limits::{FLOWS_KEPT_MIN, FLOWS_MAX};
+use crate::lists::{List, Lists, Waiting};
+use crate::promise::Promise;
+use crate::scheduler::Dequeued;
+use crate::tags::{Charge, Next, Phase, Tags};
+use crate::work::{CostModel, GroupId, StreamId, Work};
+use base::Instant;
+use base::hash::FixedHashMap;
+
+/// Whose work counts as one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum FlowKey {
+    Group(GroupId),
+    Stream(StreamId),
+    /// All those for which there is no room.
+    Others,
+}
+
+impl FlowKey {
+    fn of(work: &Work) -> FlowKey {
+        if work.group == GroupId::NONE { FlowKey::Stream(work.stream) } else { FlowKey::Group(work.group) }
+    }
+}
+
+#[derive(Debug)]
+struct Flow {
+    key: FlowKey,
+    list: List,
+    queued: usize,
+}
+
+/// What one branch holds.
+#[derive(Debug)]
+struct Branch<T> {
+    tags: Tags,
+    /// By slot; none where a slot is free.
+    flows: Vec<Option<Flow>>,
+    slots: FixedHashMap<FlowKey, u32>,
+    waiting: Lists<Waiting<T>>,
+    queued: usize,
+    /// When so many flows are known, those that may be are forgotten.
+    look_through_at: usize,
+}
+
+impl<T> Default for Branch<T> {
+    fn default() -> Self {
+        Branch {
+            tags: Tags::default(),
+            flows: Vec::new(),
+            slots: FixedHashMap::default(),
+            waiting: Lists::default(),
+            queued: 0,
+            look_through_at: FLOWS_KEPT_MIN,
+        }
+    }
+}
+
+impl<T> Branch<T> {
+    /// The flow of some work, made if there is none.
+    fn slot(&mut self, key: FlowKey, promise: impl FnOnce() -> Option<Promise>) -> u32 {
+        if let Some(slot) = self.slots.get(&key) {
+            return *slot;
+        }
+        if self.slots.len() >= self.look_through_at {
+            self.forget_idle();
+        }
+        let key = if self.slots.len() < FLOWS_MAX { key } else { FlowKey::Others };
+        if let Some(slot) = self.slots.get(&key) {
+            return *slot;
+        }
+        let slot = self.tags.add(promise().unwrap_or(Promise::weight(1)));
+        if self.flows.len() <= slot as usize {
+            self.flows.resize_with(slot as usize + 1, || None);
+        }
+        self.flows[slot as usize] = Some(Flow { key, list: List::default(), queued: 0 });
+        self.slots.insert(key, slot);
+        slot
+    }
+
+    fn forget_idle(&mut self) {
+        for slot in 0..self.flows.len() as u32 {
+            let Some(flow) = &self.flows[slot as usize] else { continue };
+            if self.tags.is_forgettable(slot) {
+                self.slots.remove(&flow.key);
+                self.flows[slot as usize] = None;
+                self.tags.forget(slot);
+            }
+        }
+        self.look_through_at = (2 * self.slots.len()).max(FLOWS_KEPT_MIN);
+    }
+
+    fn push(&mut self, now: Instant, work: Work, item: T, promise: impl FnOnce() -> Option<Promise>) {
+        let slot = self.slot(FlowKey::of(&work), promise);
+        let flow = self.flows[slot as usize].as_mut().expect("a slot in use has its flow");
+        self.waiting.push(&mut flow.list, Waiting { work, item });
+        flow.queued += 1;
+        self.queued += 1;
+        if flow.queued == 1 {
+            self.tags.activate(now, slot);
+        }
+    }
+
+    fn pop(&mut self, now: Instant, slot: u32, phase: Phase, cost: &CostModel) -> (Waiting<T>, Charge) {
+        let flow = self.flows[slot as usize].as_mut().expect("a slot in use has its flow");
+        let waiting = self.waiting.pop(&mut flow.list).expect("an active flow has work");
+        let charge = Charge { units: cost.units(waiting.cost()), bytes: waiting.cost().bytes };
+        flow.queued -= 1;
+        self.queued -= 1;
+        let stays = flow.queued > 0;
+        self.tags.charge(now, slot, phase, charge, stays);
+        (waiting, charge)
+    }
+}
+
+/// A branch as reports show it.
+pub(crate) struct BranchState {
+    pub(crate) queued: usize,
+    pub(crate) flows: usize,
+    pub(crate) promise: Promise,
+    pub(crate) not_before: Option<Instant>,
+}
+
+/// What was served, and why.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    pub(crate) branch: usize,
+    pub(crate) phase: Phase,
+    pub(crate) charge: Charge,
+}
+
+/// Branches and their flows.
+#[derive(Debug)]
+pub(crate) struct Tree<T> {
+    top: Tags,
+    branches: Vec<Branch<T>>,
+    cost: CostModel,
+    queued: usize,
+    now: Instant,
+}
+
+impl<T> Tree<T> {
+    /// A tree without branches.
+    pub(crate) fn new(cost: CostModel) -> Tree<T> {
+        Tree { top: Tags::default(), branches: Vec::new(), cost, queued: 0, now: Instant::ZERO }
+    }
+
+    /// Adds a branch; gives its number.
+    pub(crate) fn add_branch(&mut self, promise: Promise) -> usize {
+        self.branches.push(Branch::default());
+        self.top.add(promise) as usize
+    }
+
+    /// The present, which never goes back.
+    pub(crate) fn clock(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// How costs are computed from now on.
+    pub(crate) fn set_cost(&mut self, cost: CostModel) {
+        self.cost = cost;
+    }
+
+    /// Gives a branch another promise, which holds at once.
+    pub(crate) fn promise_branch(&mut self, now: Instant, branch: usize, promise: Promise) {
+        let now = self.clock(now);
+        self.top.promise(now, branch as u32, promise);
+    }
+
+    /// Gives a group another promise in a branch, which holds at once.
+    pub(crate) fn promise_group(&mut self, now: Instant, branch: usize, group: GroupId, promise: Promise) {
+        let now = self.clock(now);
+        let flows = &mut self.branches[branch];
+        if let Some(slot) = flows.slots.get(&FlowKey::Group(group)) {
+            flows.tags.promise(now, *slot, promise);
+            self.top.let_go(now, branch as u32);
+        }
+    }
+
+    /// Takes work in; `promise` is that of its group, asked for when its flow is not known.
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        branch: usize,
+        work: Work,
+        item: T,
+        promise: impl FnOnce() -> Option<Promise>,
+    ) {
+        let now = self.clock(now);
+        let flows = &mut self.branches[branch];
+        flows.push(now, work, item, promise);
+        self.queued += 1;
+        if flows.queued == 1 {
+            self.top.activate(now, branch as u32);
+        } else {
+            self.top.let_go(now, branch as u32);
+        }
+    }
+
+    /// What is next, and what it was charged.
+    pub(crate) fn pop(&mut self, now: Instant) -> (Dequeued<T>, Option<Served>) {
+        let now = self.clock(now);
+        loop {
+            let (branch, phase) = match self.top.next(now) {
+                Next::Entrant(branch, phase) => (branch, phase),
+                Next::NotBefore(at) => return (Dequeued::NotBefore(at), None),
+                Next::Nobody => return (Dequeued::Empty, None),
+            };
+            let flows = &mut self.branches[branch as usize];
+            match flows.tags.next(now) {
+                Next::Entrant(slot, reason) => {
+                    let (waiting, charge) = flows.pop(now, slot, reason, &self.cost);
+                    let stays = flows.queued > 0;
+                    self.queued -= 1;
+                    self.top.charge(now, branch, phase, charge, stays);
+                    let served = Served { branch: branch as usize, phase, charge };
+                    return (Dequeued::Ready(waiting.work, waiting.item), Some(served));
+                }
+                Next::NotBefore(at) => self.top.hold(now, branch, at),
+                Next::Nobody => unreachable!("an active branch has an active flow"),
+            }
+        }
+    }
+
+    /// Whether work may run at once, nothing else being there.
+    pub(crate) fn pass(&mut self, now: Instant, branch: usize, work: &Work, promised: bool) -> Option<Served> {
+        let now = self.clock(now);
+        if self.queued > 0 || promised {
+            return None;
+        }
+        let charge = Charge { units: self.cost.units(work.cost), bytes: work.cost.bytes };
+        let phase = self.top.pass(now, branch as u32, charge)?;
+        Some(Served { branch, phase, charge })
+    }
+
+    /// A branch has been served elsewhere.
+    pub(crate) fn served_elsewhere(&mut self, now: Instant, branch: usize, charge: Charge, reserved: f64) {
+        let now = self.clock(now);
+        self.top.charge_elsewhere(now, branch as u32, charge, reserved);
+    }
+
+    /// Pieces of work in it.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Takes everything out, stream by stream in order.
+    pub(crate) fn drain(&mut self, take: &mut dyn FnMut(Work, T)) {
+        for (number, branch) in self.branches.iter_mut().enumerate() {
+            for slot in 0..branch.flows.len() {
+                let Some(flow) = branch.flows[slot].as_mut() else { continue };
+                while let Some(waiting) = branch.waiting.pop(&mut flow.list) {
+                    take(waiting.work, waiting.item);
+                }
+                flow.queued = 0;
+                branch.tags.deactivate(slot as u32);
+            }
+            branch.queued = 0;
+            self.top.deactivate(number as u32);
+        }
+        self.queued = 0;
+    }
+
+    /// A branch as reports show it.
+    pub(crate) fn state(&self, branch: usize) -> BranchState {
+        BranchState {
+            queued: self.branches[branch].queued,
+            flows: self.branches[branch].tags.active(),
+            promise: self.top.promised(branch as u32),
+            not_before: self.top.not_before(self.now, branch as u32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::{Class, Cost, Priority};
+
+    /// A million clients come and go: what is remembered of them stays small, also while others keep the branch busy.
+    #[test]
+    fn who_is_gone_is_forgotten() {
+        let mut tree = Tree::new(CostModel::REQUESTS);
+        let branch = tree.add_branch(Promise::weight(1));
+        let work = |stream| Work {
+            class: Class::Client,
+            group: GroupId::NONE,
+            stream: StreamId(stream),
+            priority: Priority(63),
+            cost: Cost::one(4096),
+        };
+        let now = Instant::from_secs(1);
+        (0..10).for_each(|n| tree.push(now, branch, work(n), n, || None));
+        for stream in 10..1_000_000 {
+            tree.push(now, branch, work(stream), stream, || None);
+            assert!(tree.pop(now).0.ready().is_some());
+        }
+        assert_eq!(tree.queued(), 10);
+        assert!(tree.branches[branch].slots.len() <= 2 * FLOWS_KEPT_MIN);
+    }
+}

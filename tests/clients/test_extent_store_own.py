@@ -1,8 +1,11 @@
 """The extent store from outside: what is acknowledged survives kill -9 of everything, and fsck finds nothing wrong.
 
 `LOLIGO_KILLS` says how often (3)."""
+import errno
 import json
+import mmap
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -106,6 +109,54 @@ class ExtentStore(OwnCluster):
                 shutil.rmtree(self.cluster.dir)
                 begun.clear()
                 done.clear()
+
+    def flip_where(self, pattern):
+        """Turns a bit over in the middle of `pattern`, wherever an OSD's device has it; says on which."""
+        hit = []
+        for block in sorted(self.cluster.dir.glob("osd.*/block")):
+            with block.open("r+b") as device, mmap.mmap(device.fileno(), 0) as view:
+                at = view.find(pattern)
+                while at >= 0:
+                    middle = at + len(pattern) // 2
+                    view[middle] ^= 1
+                    hit.append(block.parent.name)
+                    at = view.find(pattern, at + 1)
+        return hit
+
+    def test_what_rots_is_never_served_and_the_operator_hears_of_it(self):
+        import rados
+        # Small, as all of it is searched.
+        self.cluster.up("--store", "extent", options={"bluestore_block_size": 256 << 20, "mon_allow_pool_size_one": "true"})
+        conf = self.cluster.conf
+        run("ceph", "osd", "pool", "create", "p", "8", conf=conf)
+        run("ceph", "osd", "pool", "application", "enable", "p", "test", conf=conf)
+        run("ceph", "osd", "pool", "set", "p", "size", "1", "--yes-i-really-mean-it", conf=conf)
+        rng = random.Random(5)
+        bad, good = rng.randbytes(100_000), rng.randbytes(100_000)
+        with rados.Rados(conffile=str(conf)) as cluster, cluster.open_ioctx("p") as io:
+            io.write_full("bad", bad)
+            io.write_full("good", good)
+        self.cluster.down()
+        hit = self.flip_where(bad[40_000:41_000])
+        self.assertEqual(len(hit), 1, "one copy, and the log's use is over")
+        tool = lambda *args: subprocess.run([Loligo.binary(), *args, "--dir", self.cluster.dir], capture_output=True, text=True, timeout=60)
+        deep = tool("fsck", "--deep", "--format", "json")
+        self.assertNotEqual(deep.returncode, 0)
+        problems = {f"osd.{r['osd']}": r["problems"] for r in json.loads(deep.stdout) if r["problems"]}
+        self.assertEqual(list(problems), hit)
+        self.cluster.up(new=False)
+        with rados.Rados(conffile=str(conf)) as cluster, cluster.open_ioctx("p") as io:
+            with self.assertRaises(rados.Error) as caught:
+                io.read("bad", 100_000)
+            self.assertEqual(abs(caught.exception.errno), errno.EIO)
+            self.assertEqual(io.read("good", 100_000), good)
+            self.assertEqual(io.read("bad", 4096), bad[:4096], "what is whole is served")
+            detail = wait_for(lambda: (d := self.cluster.ceph("health", "detail").stdout) and "EXTENT_READ_ERRORS" in d and d, "a warning")
+            self.assertIn(hit[0], detail)
+            io.write_full("bad", good)
+            self.assertEqual(io.read("bad", 100_000), good, "what is written anew is whole")
+        self.cluster.down()
+        self.fsck()
 
     def test_a_clean_stop_leaves_no_log_and_the_tools_see_the_objects(self):
         self.cluster.up("--store", "extent")

@@ -163,6 +163,9 @@ pub static OPTIONS: &[OptionSpec] = &[
     .startup(),
     option("memstore_device_bytes", Size, "1073741824", "The size of an OSD's memory store").min(4096.0),
     option("osd_memory_target", Size, "4294967296", "Memory that an OSD aims at").basic().min(939_524_096.0),
+    option("osd_failsafe_full_ratio", Float, "0.970000", "Usage beyond which an OSD takes only what makes room")
+        .min(0.0)
+        .max(1.0),
     option("osd_max_backfills", Uint, "1", "Backfills and recoveries at once, from and to an OSD"),
     option("osd_recovery_max_active", Uint, "0", "Recoveries at once; 0 for the device's default"),
     option("osd_recovery_max_active_hdd", Uint, "3", "Recoveries at once on rotating disks"),

@@ -27,6 +27,12 @@ const DETAIL_MAX: usize = 50;
 /// How many daemons with slow operations a summary names.
 const SLOW_DAEMONS_NAMED_MAX: usize = 10;
 
+/// The alerts of stores: Ceph's code or, where it has none, ours, and what it says of an OSD.
+const STORE_ALERTS: [(&str, &str); 2] = [
+    ("BLUESTORE_SPURIOUS_READ_ERRORS", "have spurious read errors"),
+    ("EXTENT_READ_ERRORS", "cannot read all that they hold"),
+];
+
 fn warn(summary: String, detail: Vec<String>) -> Check {
     let count = detail.len().max(1) as u64;
     Check { severity: Severity::Warn, summary, detail, count }
@@ -47,6 +53,7 @@ impl Mon {
         self.check_pgs(now, &mut checks);
         self.check_settings(&mut checks);
         self.check_slow_ops(&mut checks);
+        self.check_store_alerts(&mut checks);
         checks
     }
 
@@ -264,6 +271,24 @@ impl Mon {
         };
         let check = warn(format!("{count} slow ops, oldest one blocked for {oldest} sec, {who}"), vec![]);
         checks.insert("SLOW_OPS", Check { count, ..check });
+    }
+
+    /// What the OSDs' stores warn of (`os_alerts`).
+    fn check_store_alerts(&self, checks: &mut Checks) {
+        let map = self.osds.map();
+        let up = self.stats.osds().filter(|(osd, _)| map.is_up(*osd));
+        let mut found: BTreeMap<&str, BTreeMap<i32, &str>> = BTreeMap::new();
+        for (osd, alerts) in up.flat_map(|(_, stat)| &stat.os_alerts) {
+            for (code, text) in alerts {
+                found.entry(code).or_default().insert(*osd, text);
+            }
+        }
+        for (code, osds) in found {
+            // Of others' stores than ours this one knows no code.
+            let Some((code, meaning)) = STORE_ALERTS.iter().find(|(known, _)| *known == code) else { continue };
+            let lines = osds.iter().map(|(osd, text)| format!(" osd.{osd} {text}")).collect();
+            checks.insert(code, warn(format!("{} OSD(s) {meaning}", osds.len()), lines));
+        }
     }
 
     fn check_pgs(&self, now: Instant, checks: &mut Checks) {

@@ -3,7 +3,7 @@
 //! Read next: `commands`, the table that `ceph daemon osd.N` and `ceph tell osd.N` share.
 
 use crate::commands;
-use crate::limits::{CLIENT_REQUEST_BYTES_MAX, CLIENT_REQUESTS_MAX};
+use crate::limits::CLIENT_REQUESTS_MAX;
 use crate::ops::execution::Tuning;
 use crate::osd::Osd;
 use admin::counters::CounterSet;
@@ -67,6 +67,7 @@ impl Osd {
         self.core.complaint = seconds("osd_op_complaint_time");
         self.core.track = settings.value("osd_enable_op_tracker") == "true";
         self.core.history.set_limits(limits);
+        self.core.rooms.set_failsafe_ratio(self.core.settings.number("osd_failsafe_full_ratio"));
     }
 }
 
@@ -106,7 +107,7 @@ impl Administered for Osd {
             see("extent", store);
         }
         let (mut held, mut count) = (self.core.throttle, self.core.throttle);
-        (held.val.0, held.max.0) = (bytes as u64, CLIENT_REQUEST_BYTES_MAX as u64);
+        (held.val.0, held.max.0) = (bytes as u64, self.core.sessions.bytes_max() as u64);
         (count.val.0, count.max.0) = (requests as u64, CLIENT_REQUESTS_MAX as u64);
         see("throttle-osd_client_bytes", &held);
         see("throttle-osd_client_messages", &count);

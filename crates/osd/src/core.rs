@@ -3,7 +3,7 @@
 //! Owns the numbering of reads and commits. Refuses to know what a completion means: it hands back what was left with
 //! it.
 
-use crate::cluster_log::ClusterLog;
+use crate::cluster_log::{self, ClusterLog};
 use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
@@ -13,6 +13,7 @@ use crate::peers::Peers;
 use crate::pg::fullness::FullPools;
 use crate::pg::{PgCommit, PgRead};
 use crate::placement::Placement;
+use crate::room::Rooms;
 use crate::session::Sessions;
 use crate::tracking::Finished;
 use admin::Settings;
@@ -23,7 +24,7 @@ use base::{Duration, Epoch, Instant, OsdId, PgId};
 use maps::OsdMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use store::{CommitId, ReadId, ReadRequest, Transaction};
+use store::{CommitId, ReadId, ReadRequest, StoreError, Transaction};
 use wire::net::{ConnId, Envelope, NetCommand};
 
 pub use base::log::Level;
@@ -78,6 +79,15 @@ pub enum CommitFor {
     Bench,
 }
 
+/// Reads that the store could not answer since this OSD was started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BadReads {
+    /// What lay there was not what had been written.
+    pub corrupt: u64,
+    /// The device failed to read.
+    pub failed: u64,
+}
+
 /// The shared part.
 #[derive(Debug)]
 pub struct Core {
@@ -97,8 +107,12 @@ pub struct Core {
     pub sessions: Sessions,
     /// Sessions to other OSDs.
     pub peers: Peers,
+    /// Room in this OSD's store and in those of others.
+    pub rooms: Rooms,
     /// The bytes that the store says are taken; 0 where it does not say.
     pub store_used: u64,
+    /// Reads that it could not answer.
+    pub bad_reads: BadReads,
     /// What it has counted; none for one in memory.
     pub store_counters: Option<StoreCounters>,
     /// Copies whose sources are being fetched.
@@ -161,7 +175,9 @@ impl Core {
             placement,
             sessions: Sessions::default(),
             peers: Peers::default(),
+            rooms: Rooms::default(),
             store_used: 0,
+            bad_reads: BadReads::default(),
             store_counters: None,
             copies: Copies::default(),
             stats_changed: true,
@@ -266,6 +282,18 @@ impl Core {
     /// The reads that the store has not answered.
     pub fn reading(&self) -> impl Iterator<Item = &ReadFor> {
         self.reads.values()
+    }
+
+    /// The store could not answer a read: the operator hears of it now, and of its kind as long as this OSD lives.
+    pub fn note_bad_read(&mut self, pg: PgId, error: &StoreError) {
+        match error {
+            StoreError::Corrupt(_) => self.bad_reads.corrupt += 1,
+            StoreError::Device => self.bad_reads.failed += 1,
+            _ => return,
+        }
+        self.stats_changed = true;
+        let text = format!("pg {pg}: a read of the store failed: {error}");
+        self.cluster_log.line(self.now, cluster_log::Level::ERROR, text);
     }
 
     /// What was left with a commit.

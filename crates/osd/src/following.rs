@@ -153,6 +153,7 @@ impl Osd {
         }
         self.core.peers.watch(companions);
         self.tick_peers();
+        self.follow_rooms();
     }
 
     /// The OSDs that share a PG with this one.
@@ -165,6 +166,7 @@ impl Osd {
     pub(crate) fn tick_peers(&mut self) {
         for osd in self.core.with_peers(|peers, map, now, out| peers.tick(map, now, out)) {
             self.pgs.values_mut().for_each(|pg| pg.peer_reset(&mut self.core, osd));
+            self.tell_room_again(osd);
         }
     }
 

@@ -36,6 +36,7 @@ pub mod placement;
 pub mod replication;
 pub mod reply;
 pub mod requests;
+pub mod room;
 pub mod scheduler;
 pub mod session;
 pub mod stats;

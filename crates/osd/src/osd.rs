@@ -187,6 +187,7 @@ impl Osd {
             NetEvent::Reset { conn } => {
                 if let Some(osd) = self.core.peers.owner(conn) {
                     self.pgs.values_mut().for_each(|pg| pg.peer_reset(&mut self.core, osd));
+                    self.tell_room_again(osd);
                 }
             }
             NetEvent::Closed { conn, why } => {
@@ -206,12 +207,17 @@ impl Osd {
         }
         self.run();
         self.run_copies();
+        // A replica's word may have been the last that a request waited for.
+        self.let_go_on();
     }
 
     /// The store has answered a read.
     pub fn handle_read(&mut self, now: Instant, id: ReadId, result: Result<ReadResult, StoreError>) {
         self.core.now = now;
         let Some(read) = self.core.take_read(id) else { return };
+        if let Err(error) = &result {
+            self.core.note_bad_read(read.pg, error);
+        }
         if let Some(pg) = self.pgs.get_mut(&read.pg) {
             pg.handle_read(&mut self.core, read.what, result);
         } else {
@@ -249,14 +255,13 @@ impl Osd {
         self.run_copies();
     }
 
-    /// The store says how many bytes of it are taken, and what it has counted.
-    pub fn note_store(&mut self, used: u64, counters: StoreCounters) {
-        self.core.store_used = used;
+    /// The store says what it has counted.
+    pub fn note_store(&mut self, counters: StoreCounters) {
         self.core.store_counters = Some(counters);
     }
 
     /// Tells those who hold requests to go on, once they may.
-    fn let_go_on(&mut self) {
+    pub(crate) fn let_go_on(&mut self) {
         if self.core.sessions.somebody_holds() {
             crate::requests::resume_all(&mut self.core);
         }

@@ -9,6 +9,9 @@ use wire::net::{ConnId, Envelope};
 impl Osd {
     /// A message of another OSD.
     pub(crate) fn peer_message(&mut self, conn: ConnId, from: OsdId, envelope: Envelope) {
+        if let Message::OsdRoom(room) = &envelope.message {
+            return self.peer_has_room(from, room);
+        }
         let Some((id, epoch)) = addressed_to(&envelope.message) else {
             return self.core.log(Level::Debug, format!("{from:?} sent {}: ignored", envelope.message.name()));
         };

@@ -84,6 +84,11 @@ impl Peers {
         self.watched = osds;
     }
 
+    /// Whose death matters.
+    pub fn watched(&self) -> impl Iterator<Item = OsdId> {
+        self.watched.iter().copied()
+    }
+
     /// Whether `conn` is one of ours; if so, whose.
     pub fn owner(&self, conn: ConnId) -> Option<OsdId> {
         self.by_conn.get(&conn).copied()

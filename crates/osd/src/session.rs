@@ -86,17 +86,42 @@ impl Drop for Share {
 }
 
 /// All sessions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sessions {
     sessions: FixedHashMap<ConnId, Session>,
     requests: usize,
     bytes: usize,
+    /// The most bytes of requests at once: `CLIENT_REQUEST_BYTES_MAX`, or less where stores are nearly full.
+    bytes_max: usize,
     next_backoff: u64,
     /// Sessions that hold requests.
     holding: BTreeSet<ConnId>,
 }
 
+impl Default for Sessions {
+    fn default() -> Sessions {
+        Sessions {
+            sessions: FixedHashMap::default(),
+            requests: 0,
+            bytes: 0,
+            bytes_max: CLIENT_REQUEST_BYTES_MAX,
+            next_backoff: 0,
+            holding: BTreeSet::new(),
+        }
+    }
+}
+
 impl Sessions {
+    /// Sets how many bytes requests may have at once.
+    pub fn set_bytes_max(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
+    /// How many bytes requests may have at once.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
     /// Takes a new session in; false if there are too many.
     pub fn open(&mut self, conn: ConnId, peer: Arc<Peer>) -> bool {
         if self.sessions.len() >= SESSIONS_MAX {
@@ -159,7 +184,7 @@ impl Sessions {
         let usage = &self.sessions.get(&conn)?.usage;
         let (requests, used) = (usage.requests.load(Relaxed), usage.bytes.load(Relaxed));
         let free_requests = CLIENT_REQUESTS_MAX.saturating_sub(self.requests);
-        let free_bytes = CLIENT_REQUEST_BYTES_MAX.saturating_sub(self.bytes);
+        let free_bytes = self.bytes_max.saturating_sub(self.bytes);
         let first = requests == 0 && free_requests > 0 && (bytes <= free_bytes || self.requests == 0);
         if !first && (requests >= free_requests || used + bytes > free_bytes) {
             return None;
@@ -207,7 +232,7 @@ impl Sessions {
     /// Those to tell to go on: all whose share has drained where `pg` is none, else those that hold for `pg`.
     pub fn resume(&mut self, pg: Option<PgId>) -> Vec<(ConnId, PgId, u64)> {
         let free_requests = CLIENT_REQUESTS_MAX.saturating_sub(self.requests);
-        let free_bytes = CLIENT_REQUEST_BYTES_MAX.saturating_sub(self.bytes);
+        let free_bytes = self.bytes_max.saturating_sub(self.bytes);
         let mut out = Vec::new();
         for conn in self.holding.clone() {
             let Some(session) = self.sessions.get_mut(&conn) else { continue };

@@ -3,7 +3,7 @@
 //! States are named as Ceph's (v16.2 `src/osd/PeeringState.cc`); counts are those of the PG's log entries, so that
 //! every member would report the same.
 
-use crate::core::Core;
+use crate::core::{BadReads, Core};
 use crate::limits::{STATS_INTERVAL_BUSY, STATS_INTERVAL_MIN};
 use crate::pg::peering::Step;
 use crate::pg::{Pg, Role};
@@ -92,6 +92,7 @@ impl Reporter {
             up_from,
             perf: self.perf,
             seq: u64::from(up_from.0) << 32 | self.sent,
+            os_alerts: alerts(core),
             num_pgs: pgs.values().filter(|pg| pg.sets.acting.contains(&core.me())).count() as u32,
             ..OsdStat::of_store(room)
         }
@@ -102,6 +103,17 @@ impl Reporter {
         let up_from = core.map.info(core.me()).map_or(0, |info| info.up_from.0);
         u64::from(up_from) << 32 | self.sent
     }
+}
+
+/// What the monitor warns of, by OSD and code, in the manner of Ceph's stores (v16.2 `src/os/bluestore/BlueStore.cc`,
+/// `_log_alerts`). The code is ours: Ceph has one for reads that went well the second time only.
+fn alerts(core: &Core) -> BTreeMap<i32, BTreeMap<String, String>> {
+    let bad = core.bad_reads;
+    if bad == BadReads::default() {
+        return BTreeMap::new();
+    }
+    let text = format!("{} reads found what had not been written, {} failed", bad.corrupt, bad.failed);
+    BTreeMap::from([(core.me().0, BTreeMap::from([("EXTENT_READ_ERRORS".to_owned(), text)]))])
 }
 
 fn room_by_pool(pgs: &FixedHashMap<PgId, Box<Pg>>) -> BTreeMap<i64, StoreStatfs> {

@@ -130,8 +130,8 @@ impl OsdDaemon {
     }
 
     fn note_store(&mut self) {
-        if let Some((used, counters)) = self.store.account() {
-            self.engine.note_store(used, counters);
+        if let Some(counters) = self.store.counters() {
+            self.engine.note_store(counters);
         }
     }
 }
@@ -168,6 +168,8 @@ impl Daemon for OsdDaemon {
                 None => match self.store.poll_completion(now).map_err(|e| self.failed(e))? {
                     Some(Completion::Read(id, result)) => self.engine.handle_read(now, id, result),
                     Some(Completion::Committed(id, result)) => self.engine.handle_committed(now, id, result),
+                    // Others may have to hear of it.
+                    None if self.store.room().is_some_and(|room| self.engine.note_room(room)) => {}
                     None => return Ok(None),
                 },
             }

@@ -11,6 +11,7 @@ use admin::counters::{Counter, Gauge};
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
 use osd::counters::StoreCounters;
+use osd::room::Room;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
@@ -123,11 +124,18 @@ impl OsdStore {
         }
     }
 
-    /// How many of them are taken, and what has been counted; none where it keeps no account.
-    pub(crate) fn account(&self) -> Option<(u64, StoreCounters)> {
+    /// How full it is; none where it keeps no account.
+    pub(crate) fn room(&self) -> Option<Room> {
         let OsdStore::Extent(drive) = self else { return None };
-        let (usage, counts) = (drive.store.usage(), drive.store.counts());
-        let counters = StoreCounters {
+        let usage = drive.store.usage();
+        Some(Room { total: usage.total, free: usage.free })
+    }
+
+    /// What it has counted; none where it does not count.
+    pub(crate) fn counters(&self) -> Option<StoreCounters> {
+        let OsdStore::Extent(drive) = self else { return None };
+        let counts = drive.store.counts();
+        Some(StoreCounters {
             transactions: Counter(counts.transactions),
             log_records: Counter(counts.records),
             log_bytes: Counter(counts.record_bytes),
@@ -139,8 +147,7 @@ impl OsdStore {
             cache_miss: Counter(counts.cache.misses),
             cache_bytes: Gauge(counts.cache.bytes),
             checksum_errors: Counter(counts.checksum_errors),
-        };
-        Some((usage.total - usage.free, counters))
+        })
     }
 
     /// What rings when the device has something to say.

@@ -3,7 +3,8 @@
 //! Owns the judgement of one write by what it would add. Follows Ceph v16.2 `src/osd/PrimaryLogPG.cc`
 //! (`prepare_transaction`, `do_op`): what does not grow the pool goes; a client that says that it wants to try hears
 //! why not; every other gets no answer, because it holds its writes itself once it has the map, and sends them again
-//! when there is room.
+//! when there is room. Where a member's store is about to be full although the map does not say so yet, all hear that
+//! there is no space: no member may be given what its store would refuse.
 
 use super::Pg;
 use super::client_io::ClientRequest;
@@ -15,6 +16,7 @@ use maps::OsdMap;
 use maps::osd_map::MapFlags;
 use maps::pool::PoolFlags;
 use std::collections::BTreeMap;
+use store::Op;
 use wire::osd::RequestFlags;
 use wire::types::EntityType;
 
@@ -75,16 +77,44 @@ impl Pg {
         before: &ObjectState,
         outcome: &Outcome,
     ) -> Verdict {
-        let Some(pool) = core.map.pool(self.id.pool).filter(|pool| pool.is_full()) else { return Verdict::Goes };
+        if is_exempt(request) {
+            return Verdict::Goes;
+        }
         let (had, has) = (before.totals(), outcome.state.totals());
         let grows = has.objects > had.objects || has.bytes > had.bytes;
-        match () {
-            () if !grows || is_exempt(request) => Verdict::Goes,
-            () if !request.message.flags.has(RequestFlags::FULL_TRY) => Verdict::Dropped,
-            () if pool.flags.contains(PoolFlags::FULL_QUOTA) => Verdict::Refused(Errno::EDQUOT),
-            () => Verdict::Refused(Errno::ENOSPC),
+        let tries = request.message.flags.has(RequestFlags::FULL_TRY);
+        let full = core.map.pool(self.id.pool).filter(|pool| pool.is_full() && grows);
+        match full {
+            Some(_) if !tries => Verdict::Dropped,
+            Some(pool) if pool.flags.contains(PoolFlags::FULL_QUOTA) => Verdict::Refused(Errno::EDQUOT),
+            Some(_) => Verdict::Refused(Errno::ENOSPC),
+            None if self.has_room_for(core, bytes_brought(&outcome.changes), tries && !grows) => Verdict::Goes,
+            None => Verdict::Refused(Errno::ENOSPC),
         }
     }
+
+    /// Whether every member has room for so many bytes from each primary. Who removes a large thing writes small ones,
+    /// and may use a part of the reserve for them (`tries`).
+    fn has_room_for(&self, core: &Core, bytes: u64, tries: bool) -> bool {
+        let into_reserve = tries && bytes <= RESERVE_WRITE_BYTES_MAX;
+        let left = core.rooms.left_at(core.me(), &self.sets.acting, into_reserve);
+        bytes == 0 || left >= bytes.saturating_mul(core.rooms.primaries())
+    }
+}
+
+/// The largest write that may use the reserve: what the removal of an image changes in its header and object map.
+const RESERVE_WRITE_BYTES_MAX: u64 = 64 << 10;
+
+/// How many bytes changes bring; none where they only remove.
+fn bytes_brought(changes: &[Op]) -> u64 {
+    let of = |op: &Op| match op {
+        Op::Write(_, data) => data.len(),
+        Op::SetAttr(name, value) => name.len() + value.len(),
+        Op::OmapSet(entries) => entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+        Op::OmapHeader(header) => header.len(),
+        _ => 0,
+    };
+    changes.iter().map(|op| of(op) as u64).sum()
 }
 
 #[cfg(test)]

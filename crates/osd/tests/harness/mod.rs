@@ -204,6 +204,12 @@ impl Cluster {
         serde_json::from_slice(&text).expect("answers are JSON")
     }
 
+    /// The store of an OSD says how full it is.
+    pub(crate) fn set_room(&mut self, id: i32, total: u64, free: u64) {
+        self.nodes.get_mut(&id).expect("it runs").osd.note_room(osd::room::Room { total, free });
+        self.drain(id);
+    }
+
     pub(crate) fn osd(&self, id: i32) -> &Osd {
         &self.nodes[&id].osd
     }

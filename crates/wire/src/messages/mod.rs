@@ -162,6 +162,7 @@ table! {
     PgRemove,
     PgCommittedQuery,
     PgCommitted,
+    OsdRoom,
 }
 
 /// A message's three sections as they travel, with what the header says about their format.

@@ -3,7 +3,7 @@
 //! The format is ours, not Ceph's: type numbers from 0x4C00, where Ceph has none. Structures that belong to the OSD
 //! (log entries, PG records, transactions, object names) travel as blobs that crate `osd` opens.
 //!
-//! Every message names its placement group, the sender's map epoch (`map_epoch`), by which a receiver tells a message
+//! Every message but `OsdRoom` names its placement group, the sender's map epoch (`map_epoch`), by which a receiver tells a message
 //! of a past interval and waits for a map that it does not have yet, and the peering it belongs to (`peering`: the
 //! primary's map epoch when that began; answers echo it).
 
@@ -40,6 +40,14 @@ message! {
         peering: Epoch,
         /// The newest durable version.
         version: EVersion,
+    }
+
+    /// To everyone with whom placement groups are shared: so much room is left here. Of no group, map or peering.
+    OsdRoom(0x4C0F, 1, 1) {
+        /// What the store can use, in bytes.
+        total: u64,
+        /// What of that is free.
+        free: u64,
     }
 
     /// Primary to anyone who may hold the placement group: what do you have?
@@ -250,6 +258,7 @@ mod tests {
             }
             .into(),
             SubCommit { pg, peering, version }.into(),
+            OsdRoom { total: 1 << 40, free: 77 }.into(),
             PgQuery { pg, map_epoch, peering }.into(),
             PgNotify { pg, map_epoch, peering, born: Epoch(2), info: Some(blob("info")) }.into(),
             PgLogQuery { pg, map_epoch, peering }.into(),

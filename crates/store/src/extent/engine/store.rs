@@ -273,7 +273,8 @@ impl ExtentStore {
         }
         self.checkpoint_wanted |= self.log.is_due()
             || self.db.active.direct_bytes > DIRECT_BYTES_MAX
-            || self.pages_at_stake() > self.room_for_pages() / 4;
+            || self.pages_at_stake() > self.room_for_pages() / 4
+            || self.holds_room_back();
         if self.checkpoint_wanted && self.checkpoint.is_none() && !self.log.has_entries() {
             self.checkpoint_wanted = false;
             if !self.db.active.table.is_empty() {
@@ -286,7 +287,12 @@ impl ExtentStore {
 
     /// Blocks that the next checkpoints may need for pages, at the most.
     pub(super) fn pages_at_stake(&self) -> u64 {
-        4 * (self.db.active.table.len() + self.db.frozen.table.len()) as u64
+        self.db.active.table.blocks_at_stake() + self.db.frozen.table.blocks_at_stake()
+    }
+
+    /// Whether what a checkpoint would free is worth one: a good part of what is free.
+    fn holds_room_back(&self) -> bool {
+        self.db.active.freed_blocks > self.db.space.free_for_data() / 4
     }
 
     /// Blocks for pages: those that data leaves alone, and some of what data may have, as a page needs neighbours.

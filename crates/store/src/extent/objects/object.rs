@@ -59,6 +59,11 @@ impl Object {
         Object { number, ..Object::default() }
     }
 
+    /// How many chunks its map has.
+    pub(crate) fn chunks_held(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Where a block of data lies; none for a hole.
     pub(crate) fn mapped(&self, index: u64) -> Option<Mapped> {
         let chunk = self.chunks.get(&(index / CHUNK_BLOCKS))?;

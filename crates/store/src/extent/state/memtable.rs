@@ -5,6 +5,7 @@
 //!
 //! Invariants: ranges neither overlap nor touch; an entry inside a range was made after the range was removed.
 
+use crate::extent::layout::BLOCK;
 use crate::extent::objects::object::Object;
 use crate::extent::tree::keys::Key;
 use bytes::Bytes;
@@ -12,6 +13,10 @@ use core::ops::Bound;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::Encoder;
+
+/// Chunks of an object's map whose encoding fills a block: each has a checksum of 4 bytes for each of 64 blocks, and
+/// runs.
+const CHUNKS_A_BLOCK: u64 = 12;
 
 /// What a key has.
 #[derive(Clone, Debug)]
@@ -25,6 +30,15 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
+    /// About how many blocks the value takes; none where a page of the usual size holds several.
+    fn large_blocks(&self) -> u64 {
+        match self {
+            Entry::Object(object) => object.chunks_held() as u64 / CHUNKS_A_BLOCK,
+            Entry::Raw(value) => value.len() as u64 / BLOCK,
+            Entry::Gone => 0,
+        }
+    }
+
     /// The value for the tree; none where there is none.
     pub(crate) fn value(&self) -> Option<Bytes> {
         match self {
@@ -44,6 +58,8 @@ impl Entry {
 pub(crate) struct Memtable {
     puts: BTreeMap<Key, Entry>,
     ranges: BTreeMap<Key, Key>,
+    /// Blocks that large values take beyond a page of the usual size; those of values since replaced included.
+    large_blocks: u64,
 }
 
 /// What a memtable says of a key.
@@ -79,7 +95,15 @@ impl Memtable {
     }
 
     pub(crate) fn put(&mut self, key: Key, entry: Entry) {
-        self.puts.insert(key, entry);
+        let (large, grows) = (entry.large_blocks(), matches!(entry, Entry::Raw(_)));
+        if self.puts.insert(key, entry).is_none() || grows {
+            self.large_blocks += large;
+        }
+    }
+
+    /// Blocks that its entries may need as pages, at the most.
+    pub(crate) fn blocks_at_stake(&self) -> u64 {
+        4 * self.len() as u64 + self.large_blocks
     }
 
     /// Removes the keys from `first` up to, without, `end`.

@@ -185,6 +185,16 @@ class MetricsTest(unittest.TestCase):
         self.assertIn('ceph_osd_up{ceph_daemon="osd.0"} 1.0', lines)
         self.assertIn("ceph_cluster_total_bytes", shown)
 
+    def test_counters_outlive_a_mark_down(self):
+        """An OSD that is marked down keeps its session and comes back: its counters were gone for good."""
+        page = lambda: urllib.request.urlopen(url + "metrics", timeout=20).read().decode()
+        url = ceph_json("mgr", "services")["prometheus"]
+        shown = 'ceph_osd_op_w{ceph_daemon="osd.0"}'
+        wait_for(lambda: shown in page(), "osd.0 has reported", 30)
+        run("ceph", "osd", "down", "0")
+        wait_for(lambda: 'ceph_osd_up{ceph_daemon="osd.0"} 1.0' in page(), "it is up again", 30)
+        wait_for(lambda: shown in page(), "it has reported again", 30)
+
 
 if __name__ == "__main__":
     unittest.main()

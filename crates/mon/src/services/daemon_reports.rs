@@ -3,14 +3,16 @@
 //! Follows Ceph v16.2 `src/mgr/DaemonState.cc` (`DaemonPerfCounters::update`) and `src/mgr/DaemonHealthMetric.h`. Nothing
 //! of it is stored: a daemon says it again within seconds.
 //!
-//! Invariant: a report that does not fit its declarations changes nothing.
+//! Invariant: a report that does not fit its declarations changes nothing, and declarations live as long as the session
+//! that made them: an OSD that was marked down and came back on it does not make them again.
 
 use crate::limits::COUNTERS_PER_DAEMON_MAX;
-use base::{Instant, OsdId};
+use base::OsdId;
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use wire::codec::{Decode, Decoder, Malformed};
 use wire::messages::{CounterType, MgrReport};
+use wire::net::ConnId;
 
 /// The bit of counters that are means.
 const MEAN: u8 = 4;
@@ -38,10 +40,19 @@ pub struct DaemonReport {
     pub config: Option<BTreeMap<String, BTreeMap<i32, String>>>,
 }
 
+/// What was heard of an OSD on one session.
+#[derive(Debug)]
+struct Heard {
+    session: ConnId,
+    /// It has reported since it was last down.
+    current: bool,
+    report: DaemonReport,
+}
+
 /// All daemons' reports.
 #[derive(Debug, Default)]
 pub struct DaemonReports {
-    osds: BTreeMap<OsdId, (Instant, DaemonReport)>,
+    osds: BTreeMap<OsdId, Heard>,
 }
 
 /// A health metric: its kind and its two numbers.
@@ -55,9 +66,10 @@ impl Decode for Metric {
 }
 
 impl DaemonReports {
-    /// Takes an OSD's report.
-    pub fn take(&mut self, now: Instant, osd: OsdId, m: &MgrReport) -> Result<(), Malformed> {
-        let mut report = self.osds.get(&osd).map(|(_, report)| report.clone()).unwrap_or_default();
+    /// Takes the report that an OSD made on a session.
+    pub fn take(&mut self, session: ConnId, osd: OsdId, m: &MgrReport) -> Result<(), Malformed> {
+        let before = self.osds.get(&osd).filter(|heard| heard.session == session);
+        let mut report = before.map(|heard| heard.report.clone()).unwrap_or_default();
         if report.counters.len() + m.declared.len() > 2 * COUNTERS_PER_DAEMON_MAX {
             return Err(Malformed::new("MgrReport", "declares too many counters"));
         }
@@ -77,7 +89,10 @@ impl DaemonReports {
                     d.u64()?;
                 }
             }
-            Ok(())
+            match d.remaining() {
+                0 => Ok(()),
+                _ => Err(Malformed::new("MgrReport", "has counters that were not declared")),
+            }
         })?;
         let mut rest = Decoder::shared(&m.metrics.0);
         let metrics: Vec<Metric> = rest.get()?;
@@ -88,29 +103,33 @@ impl DaemonReports {
         }
         let slow = metrics.iter().find(|metric| metric.0 == SLOW_OPS);
         report.slow_ops = slow.map_or((0, 0), |metric| (metric.1, metric.2));
-        self.osds.insert(osd, (now, report));
+        self.osds.insert(osd, Heard { session, current: true, report });
         Ok(())
     }
 
     /// Follows a new map: what OSDs that are down said is over.
     pub fn follow(&mut self, map: &OsdMap) {
-        self.osds.retain(|osd, _| map.is_up(*osd));
+        self.osds.retain(|osd, _| map.exists(*osd));
+        for (osd, heard) in &mut self.osds {
+            heard.current &= map.is_up(*osd);
+        }
     }
 
     /// What an OSD reported.
     pub fn of(&self, osd: OsdId) -> Option<&DaemonReport> {
-        self.osds.get(&osd).map(|(_, report)| report)
+        self.osds.get(&osd).filter(|heard| heard.current).map(|heard| &heard.report)
     }
 
     /// The OSDs' reports.
     pub fn osds(&self) -> impl Iterator<Item = (OsdId, &DaemonReport)> {
-        self.osds.iter().map(|(osd, (_, report))| (*osd, report))
+        self.osds.iter().filter(|(_, heard)| heard.current).map(|(osd, heard)| (*osd, &heard.report))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maps::{Incremental, OsdState};
     use wire::codec::Encoder;
     use wire::messages::Rest;
 
@@ -143,23 +162,55 @@ mod tests {
 
     #[test]
     fn counters_are_declared_once_and_packed_by_name() {
-        let (mut reports, osd, now) = (DaemonReports::default(), OsdId(0), Instant::from_secs(9));
+        let (mut reports, osd, session) = (DaemonReports::default(), OsdId(0), ConnId(9));
         let kinds = vec![counter("osd.op_w", 10), counter("osd.op_latency", 5)];
-        let taken = reports.take(now, osd, &report(kinds, &[7_000, 2, 2, 5], Some((3, 40))));
+        let taken = reports.take(session, osd, &report(kinds, &[7_000, 2, 2, 5], Some((3, 40))));
         assert_eq!(taken, Ok(()));
-        assert_eq!(reports.take(now, osd, &report(vec![], &[9_000, 4, 4, 6], None)), Ok(()));
+        assert_eq!(reports.take(session, osd, &report(vec![], &[9_000, 4, 4, 6], None)), Ok(()));
         let (_, shown) = reports.osds().next().expect("there is one");
         assert_eq!(shown.counters["osd.op_w"].1, Reported { value: 6, count: 0 });
         assert_eq!(shown.counters["osd.op_latency"].1, Reported { value: 9_000, count: 4 });
         assert_eq!(shown.slow_ops, (0, 0));
     }
 
+    /// An OSD that `ceph osd down` marked down keeps its session and comes back: its reports once lost their meaning, as
+    /// what it had declared was forgotten, and its counters were never seen again.
+    #[test]
+    fn declarations_outlive_a_mark_down() {
+        let (mut reports, osd, session) = (DaemonReports::default(), OsdId(0), ConnId(9));
+        let mut map = OsdMap::new(Default::default());
+        let mut flip = |reports: &mut DaemonReports, bits: OsdState| {
+            let mut inc = Incremental::new(Default::default(), map.epoch.next(), Default::default());
+            inc.new_max_osd = Some(1);
+            inc.new_state.insert(osd, bits);
+            map.apply(&inc).expect("the next map");
+            reports.follow(&map);
+        };
+        flip(&mut reports, OsdState::EXISTS.with(OsdState::UP));
+        reports.take(session, osd, &report(vec![counter("a", 10)], &[1], Some((3, 40)))).expect("fits");
+        flip(&mut reports, OsdState::UP);
+        assert!(reports.of(osd).is_none());
+        flip(&mut reports, OsdState::UP);
+        assert!(reports.of(osd).is_none(), "what it said before it was down is over");
+        reports.take(session, osd, &report(vec![], &[5], None)).expect("fits");
+        assert_eq!(reports.of(osd).expect("current").counters["a"].1.value, 5);
+    }
+
+    #[test]
+    fn a_new_session_declares_anew() {
+        let (mut reports, osd) = (DaemonReports::default(), OsdId(0));
+        reports.take(ConnId(1), osd, &report(vec![counter("a", 10), counter("b", 10)], &[1, 2], None)).expect("fits");
+        assert!(reports.take(ConnId(2), osd, &report(vec![], &[3], None)).is_err());
+        reports.take(ConnId(2), osd, &report(vec![counter("b", 10)], &[3], None)).expect("fits");
+        assert_eq!(reports.of(osd).expect("current").counters.keys().collect::<Vec<_>>(), ["b"]);
+    }
+
     #[test]
     fn what_does_not_fit_changes_nothing() {
-        let (mut reports, osd, now) = (DaemonReports::default(), OsdId(0), Instant::from_secs(9));
-        assert!(reports.take(now, osd, &report(vec![counter("a", 10)], &[], None)).is_err());
+        let (mut reports, osd, session) = (DaemonReports::default(), OsdId(0), ConnId(9));
+        assert!(reports.take(session, osd, &report(vec![counter("a", 10)], &[], None)).is_err());
         let many = (0..=COUNTERS_PER_DAEMON_MAX).map(|n| counter(&n.to_string(), 10)).collect();
-        assert!(reports.take(now, osd, &report(many, &[], None)).is_err());
+        assert!(reports.take(session, osd, &report(many, &[], None)).is_err());
         assert_eq!(reports.osds().count(), 0);
     }
 }

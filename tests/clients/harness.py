@@ -3,6 +3,7 @@
 CEPH_CONF names the cluster under test; LOLIGO the binary, for tests that start clusters of their own.
 """
 import contextlib
+import functools
 import json
 import os
 import re
@@ -34,6 +35,12 @@ def run(*command, check=True, conf=None, seconds=TOOL_SECONDS, **kwargs):
     if check and done.returncode:
         raise AssertionError(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
+
+
+@functools.cache
+def client_release():
+    """The major version of the clients here: 16, 18, 20."""
+    return int(re.search(r"ceph version (\d+)", run("rados", "--version").stdout).group(1))
 
 
 def ceph_json(*command):

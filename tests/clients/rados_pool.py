@@ -10,6 +10,8 @@ import unittest
 
 import rados
 
+import harness
+
 
 def connect(**options):
     """A client of its own, with options of its own."""
@@ -71,6 +73,11 @@ def write_op(io, name, *steps, **options):
         for step in steps:
             step(op)
         io.operate_write_op(op, name, **options)
+
+
+def zero(op, offset, length):
+    """Adds a zeroing to a compound write: the bindings of 16.2 and 18.2 swap the two, those of 20.2 do not."""
+    op.zero(*((offset, length) if harness.client_release() >= 20 else (length, offset)))
 
 
 def omap(io, name):

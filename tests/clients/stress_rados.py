@@ -25,7 +25,7 @@ import rados
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import harness  # noqa: E402
-from rados_pool import connect, omap, reading_at, write_op  # noqa: E402
+from rados_pool import connect, omap, reading_at, write_op, zero  # noqa: E402
 
 OBJECTS = 12
 SNAPS_MAX = 5
@@ -144,8 +144,7 @@ class Client:
         offset, length = self.random.randrange(SIZE_MAX), self.random.randrange(1, SIZE_MAX)
         if name not in self.model:
             return
-        # The binding of 16.2 swaps the two.
-        write_op(self.io, name, lambda op: op.zero(length, offset))
+        write_op(self.io, name, lambda op: zero(op, offset, length))
         old = self.model[name].data
         if offset < len(old):
             end = offset + length

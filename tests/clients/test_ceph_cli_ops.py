@@ -320,6 +320,11 @@ class Sockets(Operator):
         self.daemon("osd.0", "config", "set", "osd_max_backfills", old)
 
     def test_operations_in_hindsight(self):
+        for osd in map(str, range(3)):
+            # A history keeps the slowest, and a busy cluster had slower ones.
+            old = self.daemon(f"osd.{osd}", "config", "get", "osd_op_history_size")["osd_op_history_size"]
+            self.daemon(f"osd.{osd}", "config", "set", "osd_op_history_size", "10000")
+            self.addCleanup(self.daemon, f"osd.{osd}", "config", "set", "osd_op_history_size", old)
         run("rados", "-p", POOL, "put", "history", "/etc/hostname")
         self.assertEqual(self.daemon("osd.0", "dump_ops_in_flight")["num_ops"], 0)
         ops = [op for i in range(3) for op in self.daemon(f"osd.{i}", "dump_historic_ops")["ops"]]

@@ -102,7 +102,7 @@ class Compounds(Pool):
             op.write_full(b"0123456789")
             op.write(b"AB", 2)
             op.append(b"+")
-            op.zero(4, 4)  # the binding of 16.2 swaps offset and length
+            op.zero(4, 4)  # equal: bindings disagree about which is the offset
             op.truncate(9)
             op.set_xattr("a", b"1")
             self.io.set_omap(op, ("k",), (b"v",))

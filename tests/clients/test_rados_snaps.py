@@ -10,7 +10,7 @@ import unittest
 import rados
 
 from harness import run
-from rados_pool import Pool, omap, reading_at, wait_for, write_op
+from rados_pool import Pool, omap, reading_at, wait_for, write_op, zero
 
 KIB = 1 << 10
 
@@ -229,7 +229,7 @@ class ManagedSnaps(Pool):
         ])
         self.io.trunc("overlap", 12 * KIB)
         self.assertEqual(listed(self.pool, "overlap")[0][3], [(0, 4 * KIB), (8 * KIB, 4 * KIB)])
-        write_op(self.io, "overlap", lambda op: op.zero(KIB, 0))
+        write_op(self.io, "overlap", lambda op: zero(op, 0, KIB))
         self.assertEqual(listed(self.pool, "overlap")[0][3], [(KIB, 3 * KIB), (8 * KIB, 4 * KIB)])
         self.io.append("overlap", b"c" * 8 * KIB)
         self.assertEqual(listed(self.pool, "overlap")[0][3], [(KIB, 3 * KIB), (8 * KIB, 4 * KIB)])

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 impl Osd {
     /// A command of the admin socket: who reaches the socket may do everything.
     pub fn admin_command(&mut self, now: Instant, command: &str) -> Bytes {
-        self.core.now = now;
+        self.core.advance(now);
         let call = Call::parse(now, "admin socket", &[command.to_owned()], Bytes::new());
         let answer = call.and_then(|call| self.run_command(&call));
         self.run();

@@ -162,6 +162,12 @@ pub struct Core {
 }
 
 impl Core {
+    /// An input has come, at this time.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        debug_assert!(now >= self.now, "time went back by {:?}", self.now.since(now));
+        self.now = now;
+    }
+
     /// A core that has not seen anything yet.
     pub fn new(now: Instant, config: OsdConfig, map: Arc<OsdMap>, placement: Placement, born: Epoch) -> Core {
         let settings = Settings::from_file(config.options.clone());

@@ -27,7 +27,7 @@ pub(crate) struct Life {
 impl Osd {
     /// Begins a clean stop: asks to be marked down, then `Command::Stopped`.
     pub fn shutdown(&mut self, now: Instant) {
-        self.core.now = now;
+        self.core.advance(now);
         if self.life.stopping.is_some() {
             return;
         }

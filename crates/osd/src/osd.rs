@@ -152,7 +152,7 @@ impl Osd {
 
     /// To be called at `next_wakeup`, or at any other time.
     pub fn handle_timer(&mut self, now: Instant) {
-        self.core.now = now;
+        self.core.advance(now);
         self.mon.handle_timer(now);
         self.drain_mon();
         self.tick_peers();
@@ -166,7 +166,7 @@ impl Osd {
 
     /// Something from the network.
     pub fn handle_net(&mut self, now: Instant, event: NetEvent) {
-        self.core.now = now;
+        self.core.advance(now);
         if self.mon.handle_net(now, &event) == Handled::Yes {
             self.drain_mon();
             self.speak();
@@ -213,7 +213,7 @@ impl Osd {
 
     /// The store has answered a read.
     pub fn handle_read(&mut self, now: Instant, id: ReadId, result: Result<ReadResult, StoreError>) {
-        self.core.now = now;
+        self.core.advance(now);
         let Some(read) = self.core.take_read(id) else { return };
         if let Err(error) = &result {
             self.core.note_bad_read(read.pg, error);
@@ -234,7 +234,7 @@ impl Osd {
 
     /// The store has a transaction.
     pub fn handle_committed(&mut self, now: Instant, id: CommitId, result: Result<(), StoreError>) {
-        self.core.now = now;
+        self.core.advance(now);
         let Some(commit) = self.core.take_commit(id) else { return };
         if let Err(error) = result {
             // What is not durable must not be confirmed; without its store an OSD is of no use.

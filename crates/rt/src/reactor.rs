@@ -257,14 +257,15 @@ impl<D: Daemon + 'static> Node<D> {
 
     /// Works off everything that has arrived, then writes everything that is to leave.
     fn turn(&mut self, shared: &Rc<Shared<D>>) -> Result<(), DaemonFailed> {
-        let now = self.clock.now();
+        let began = self.clock.now();
+        let mut now = began;
         if self.messenger.next_wakeup().is_some_and(|at| at <= now) {
             self.messenger.handle_timer(now);
         }
         if self.daemon.next_wakeup().is_some_and(|at| at <= now) {
             self.daemon.handle_timer(now);
         }
-        while self.step(now)? {}
+        while self.step(&mut now)? {}
         while let Some(command) = self.messenger.poll_stream_command() {
             match command {
                 StreamCommand::Connect { stream, to } => drop(spawn_local(connect(stream, to, shared.clone()))),
@@ -279,7 +280,7 @@ impl<D: Daemon + 'static> Node<D> {
         while let Some(id) = self.messenger.poll_dirty() {
             self.write(now, id, shared);
         }
-        let busy = self.clock.now().since(now);
+        let busy = self.clock.now().since(began);
         self.carried.msgr_running_total_time.0 += u64::try_from(busy.as_nanos()).unwrap_or(0);
         self.carried.msgr_active_connections.0 = self.streams.len() as u64;
         self.daemon.note_transport(&self.carried);
@@ -293,8 +294,9 @@ impl<D: Daemon + 'static> Node<D> {
         self.daemon.admin(now, request)
     }
 
-    /// One round: events to the engine, its commands out. False when nothing was left to do.
-    fn step(&mut self, now: Instant) -> Result<bool, DaemonFailed> {
+    /// One round: events to the engine, its commands out. False when nothing was left to do. `now` goes on with the work,
+    /// and never back from one round to the next.
+    fn step(&mut self, now: &mut Instant) -> Result<bool, DaemonFailed> {
         let mut worked = false;
         if let Some(local) = &mut self.local {
             local.mailbox().take(&mut self.letters);
@@ -304,12 +306,12 @@ impl<D: Daemon + 'static> Node<D> {
         }
         while let Some(event) = self.next_event() {
             self.carried.msgr_recv_messages.0 += u64::from(matches!(event, NetEvent::Message { .. }));
-            self.daemon.handle_net(now, event);
+            self.daemon.handle_net(*now, event);
             worked = true;
         }
         // What has arrived together is done together: looking at the clock again shows how long that took.
-        let now = self.clock.now();
-        while let Some(output) = self.daemon.poll(now)? {
+        *now = self.clock.now();
+        while let Some(output) = self.daemon.poll(*now)? {
             worked = true;
             match output {
                 Output::Stopped => {
@@ -323,7 +325,7 @@ impl<D: Daemon + 'static> Node<D> {
                         None => Some(command),
                     };
                     if let Some(command) = elsewhere {
-                        self.messenger.command(now, command);
+                        self.messenger.command(*now, command);
                     }
                 }
             }

@@ -4,6 +4,9 @@
     run.py --loligo PATH [--shape SHAPE]... [TEST]...     starts clusters with the binary PATH
     run.py --conf CEPH_CONF [TEST]...                      uses a cluster that runs, such as a real Ceph
 
+With --root DIR the clients are those of another Debian release that lies in DIR (`cargo xtask clients-of SUITE` makes
+one); tests that start clusters of their own are left out.
+
 TEST is a module beside this file, `test_rados_cli`; without any, all run. A shape is how daemons are placed and how
 clients connect: embedded-crc, embedded-secure, processes-crc, processes-secure. Tests whose name ends in `_own` start
 clusters of their own and run once; those in `_once`, which take long and to which it makes no difference how clients
@@ -38,17 +41,29 @@ def modules(chosen):
     return [m for m in found if not chosen or m in chosen]
 
 
+def inside(root, command):
+    """A command as it runs with a directory as its root, where this machine's devices, /tmp and the tests appear too. Its
+    mounts are its own and end with it."""
+    shared = ["/dev", "/proc", "/sys", "/tmp", str(HERE)]
+    binds = "".join(f'mkdir -p "$0{path}" && mount --rbind {path} "$0{path}" && ' for path in shared)
+    enter = f'exec chroot "$0" sh -c \'cd {HERE} && exec "$0" "$@"\' "$@"'
+    return ["unshare", "--mount", "sh", "-c", binds + enter, str(root), *command]
+
+
 class Tally:
     """Counts over all runs of the suite."""
 
-    def __init__(self):
+    def __init__(self, root=None):
+        self.root = root
         self.passed = self.failed = self.skipped = 0
 
     def run(self, label, module):
         print(f"== {module} on {label}", flush=True)
         began = time.monotonic()
         # A process each: librados reads its configuration once.
-        command = [sys.executable, "-m", "unittest", "-v", module]
+        command = ["/usr/bin/python3", "-m", "unittest", "-v", module]
+        if self.root:
+            command = inside(self.root, command)
         done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=1200)
         sys.stdout.write(done.stderr)
         counts = harness.unittest_counts(done.stderr)
@@ -65,11 +80,12 @@ def main():
     parser.add_argument("--loligo", type=Path)
     parser.add_argument("--conf", type=Path)
     parser.add_argument("--shape", action="append", choices=list(SHAPES))
+    parser.add_argument("--root", type=Path)
     parser.add_argument("tests", nargs="*", metavar="TEST")
     args = parser.parse_args()
     if bool(args.loligo) == bool(args.conf):
         parser.error("exactly one of --loligo and --conf is needed")
-    chosen, tally = modules(args.tests), Tally()
+    chosen, tally = modules(args.tests), Tally(args.root and args.root.resolve())
     shared = [m for m in chosen if not m.endswith("_own")]
     with tempfile.TemporaryDirectory(prefix="loligo-test-build-") as build:
         # Where tests put what they compile, once for all clusters.
@@ -86,7 +102,7 @@ def run_all(args, chosen, shared, tally):
             tally.run(args.conf, module)
     else:
         os.environ["LOLIGO"] = str(args.loligo.resolve())
-        for module in (m for m in chosen if m.endswith("_own")):
+        for module in (m for m in chosen if m.endswith("_own") and not args.root):
             tally.run("its own clusters", module)
         for number, shape in enumerate((args.shape or SHAPES) if shared else []):
             flags, mode = SHAPES[shape]

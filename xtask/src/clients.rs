@@ -58,6 +58,36 @@ pub(crate) fn test() -> Result<()> {
     run(PYTHON, &["tests/clients/run.py", "--loligo", &release_binary()?])
 }
 
+/// Runs the tests, or some of them, with the clients of another release of Debian, which are unpacked below the target
+/// directory the first time. Needs root: they run with that directory as their root.
+pub(crate) fn test_with_release(suite: &str, tests: &[&str]) -> Result<()> {
+    let binary = release_binary()?;
+    let root = format!("{}/clients-of-{suite}", target());
+    let packages: Vec<_> = wanted().map(|wanted| wanted.package).collect();
+    if !succeeds("test", &["-e", &format!("{root}/usr/bin/rados")]) {
+        if !succeeds("debootstrap", &["--version"]) {
+            bail!("unpacking another Debian needs debootstrap: run `apt-get install debootstrap` as root");
+        }
+        // A release that debootstrap does not know yet is unpacked as the newest that it does.
+        let known = format!("/usr/share/debootstrap/scripts/{suite}");
+        let script = if succeeds("test", &["-e", &known]) { suite } else { "sid" };
+        let script = format!("/usr/share/debootstrap/scripts/{script}");
+        let made = format!("{root}.part");
+        run("rm", &["-rf", &made])?;
+        // From where this machine has its packages.
+        let sources = output("apt-get", &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"])?;
+        let from = sources.lines().find(|source| !source.contains("security")).unwrap_or_default();
+        run("debootstrap", &["--variant=minbase", suite, &made, from, &script])?;
+        // Packages set themselves up with the machine's devices at hand, which a plain debootstrap does not give them.
+        let install = "mount --rbind /dev $0/dev && mount -t proc proc $0/proc && \
+            DEBIAN_FRONTEND=noninteractive exec chroot $0 \
+            apt-get install --yes --quiet --no-install-recommends \"$@\"";
+        run("unshare", &[&["--mount", "sh", "-c", install, &made], &packages[..]].concat())?;
+        run("mv", &[&made, &root])?;
+    }
+    run(PYTHON, &[&["tests/clients/run.py", "--loligo", &binary, "--root", &root], tests].concat())
+}
+
 /// Runs random operations of several clients, by default for two minutes in each msgr mode. `script` in tests/clients
 /// knows which.
 pub(crate) fn stress(script: &str, args: &[&str]) -> Result<()> {
@@ -69,8 +99,12 @@ pub(crate) fn stress(script: &str, args: &[&str]) -> Result<()> {
 /// Builds the binary as users build it, and says where it is.
 pub(crate) fn release_binary() -> Result<String> {
     cargo(&["build", "--release", "--quiet", "--package", "loligo"])?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    Ok(format!("{target}/release/loligo"))
+    Ok(format!("{}/release/loligo", target()))
+}
+
+/// Where cargo builds.
+fn target() -> String {
+    std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned())
 }
 
 #[cfg(test)]

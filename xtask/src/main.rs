@@ -23,6 +23,8 @@ usage: cargo xtask VERB
   idle [CLIENTS]   what so many idle clients (2000) cost a cluster's servers, and a client that works beside them
   test [WHICH...]  everything, or some of: unit (cargo test of the workspace), clients (the stock Ceph clients against
                    a live cluster; installs them from Debian where it may)
+  clients-of SUITE [TEST...]
+                   the same tests with the clients of another Debian release, such as trixie (18.2) or forky (20.2)
   stress [ARGS...] random operations of several clients, verified, minutes long: ARGS are those of
                    tests/clients/stress_rados.py, such as --seconds 600 --seed 1
   stress-rbd [ARGS...]
@@ -51,6 +53,7 @@ fn verb(words: &[&str]) -> Result<()> {
         ["idle", clients] => idle::measure(Some(clients)),
         ["test"] => test(&["unit", "clients"]),
         ["test", ref which @ ..] => test(which),
+        ["clients-of", suite, ref tests @ ..] => clients::test_with_release(suite, tests),
         ["stress", ref args @ ..] => stress("stress_rados.py", args),
         ["stress-rbd", ref args @ ..] => stress("stress_rbd.py", args),
         _ => bail!("{USAGE}"),

@@ -112,6 +112,16 @@ class Osds(Operator):
         nodes = ceph_json("node", "ls")
         self.assertEqual(sorted(osd for ids in nodes["osd"].values() for osd in ids), [0, 1, 2])
 
+    def test_what_osds_hold_and_do(self):
+        text = ceph("osd", "status").stdout
+        headings = ["ID", "HOST", "USED", "AVAIL", "WR", "OPS", "WR", "DATA", "RD", "OPS", "RD", "DATA", "STATE"]
+        self.assertEqual(text.split("\n")[0].split(), headings)
+        lines = ceph_json("osd", "status")["OSDs"]
+        self.assertEqual([line["id"] for line in lines], ceph_json("osd", "ls"))
+        self.assertEqual(lines[0]["state"], ["exists", "up"])
+        self.assertGreater(lines[0]["kb available"], 0)
+        self.assertNotEqual(ceph("osd", "status", "nowhere", check=False).returncode, 0)
+
     def test_latencies(self):
         self.assertIn("commit_latency(ms)", ceph("osd", "perf").stdout)
         told = ceph_json("osd", "perf")

@@ -113,7 +113,7 @@ impl Mon {
             Message::OsdPgTemp(m) => self.request_pg_temp(osd, *m),
             Message::PgStats(m) => self.take_pg_stats(now, conn, tid, osd, &m),
             Message::MgrReport(m) => {
-                if let Err(error) = self.daemon_reports.take(conn, osd, &m) {
+                if let Err(error) = self.daemon_reports.take(now, conn, osd, &m) {
                     self.debug_log(LogLevel::Warn, format!("a report of osd.{osd} cannot be read: {error}"));
                 }
             }

@@ -28,6 +28,7 @@ mod osd_pool_create;
 mod osd_pool_get;
 mod osd_pool_set;
 mod osd_settings;
+mod osd_status;
 mod osd_tree;
 mod osd_upmap;
 mod pg;
@@ -82,6 +83,7 @@ const MODULES: &[&[CommandSpec]] = &[
     osd_membership::COMMANDS,
     osd_upmap::COMMANDS,
     osd_settings::COMMANDS,
+    osd_status::COMMANDS,
     osd_blocklist::COMMANDS,
     osd_crush::COMMANDS,
     osd_crush_rules::COMMANDS,

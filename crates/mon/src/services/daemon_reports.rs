@@ -7,7 +7,7 @@
 //! that made them: an OSD that was marked down and came back on it does not make them again.
 
 use crate::limits::COUNTERS_PER_DAEMON_MAX;
-use base::OsdId;
+use base::{Duration, Instant, OsdId};
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use wire::codec::{Decode, Decoder, Malformed};
@@ -27,6 +27,8 @@ pub struct Reported {
     pub value: u64,
     /// How many were added up, for means.
     pub count: u64,
+    /// By how much it grew a second between the last two reports.
+    pub per_second: u64,
 }
 
 /// What one daemon has reported.
@@ -44,6 +46,7 @@ pub struct DaemonReport {
 #[derive(Debug)]
 struct Heard {
     session: ConnId,
+    at: Instant,
     /// It has reported since it was last down.
     current: bool,
     report: DaemonReport,
@@ -65,9 +68,16 @@ impl Decode for Metric {
     }
 }
 
+fn per_second(growth: u64, apart: Option<Duration>) -> u64 {
+    match apart.map(|apart| apart.as_nanos()) {
+        None | Some(0) => 0,
+        Some(ns) => u64::try_from(u128::from(growth) * 1_000_000_000 / ns).unwrap_or(u64::MAX),
+    }
+}
+
 impl DaemonReports {
     /// Takes the report that an OSD made on a session.
-    pub fn take(&mut self, session: ConnId, osd: OsdId, m: &MgrReport) -> Result<(), Malformed> {
+    pub fn take(&mut self, now: Instant, session: ConnId, osd: OsdId, m: &MgrReport) -> Result<(), Malformed> {
         let before = self.osds.get(&osd).filter(|heard| heard.session == session);
         let mut report = before.map(|heard| heard.report.clone()).unwrap_or_default();
         if report.counters.len() + m.declared.len() > 2 * COUNTERS_PER_DAEMON_MAX {
@@ -80,10 +90,14 @@ impl DaemonReports {
         if report.counters.len() > COUNTERS_PER_DAEMON_MAX {
             return Err(Malformed::new("MgrReport", "declares too many counters"));
         }
+        // What is declared now has no former value to have grown from.
+        let apart = before.map(|heard| now.since(heard.at)).filter(|_| m.declared.is_empty());
         let mut d = Decoder::shared(&m.packed);
         d.versioned("packed counters", 1, |d, _| {
             for (kind, reported) in report.counters.values_mut() {
-                reported.value = d.u64()?;
+                let value = d.u64()?;
+                reported.per_second = per_second(value.saturating_sub(reported.value), apart);
+                reported.value = value;
                 if kind.kind & MEAN != 0 {
                     reported.count = d.u64()?;
                     d.u64()?;
@@ -103,7 +117,7 @@ impl DaemonReports {
         }
         let slow = metrics.iter().find(|metric| metric.0 == SLOW_OPS);
         report.slow_ops = slow.map_or((0, 0), |metric| (metric.1, metric.2));
-        self.osds.insert(osd, Heard { session, current: true, report });
+        self.osds.insert(osd, Heard { session, at: now, current: true, report });
         Ok(())
     }
 
@@ -132,6 +146,8 @@ mod tests {
     use maps::{Incremental, OsdState};
     use wire::codec::Encoder;
     use wire::messages::Rest;
+
+    const NOW: Instant = Instant::from_secs(9);
 
     fn counter(path: &str, kind: u8) -> CounterType {
         CounterType { path: path.to_owned(), kind, ..CounterType::default() }
@@ -164,12 +180,13 @@ mod tests {
     fn counters_are_declared_once_and_packed_by_name() {
         let (mut reports, osd, session) = (DaemonReports::default(), OsdId(0), ConnId(9));
         let kinds = vec![counter("osd.op_w", 10), counter("osd.op_latency", 5)];
-        let taken = reports.take(session, osd, &report(kinds, &[7_000, 2, 2, 5], Some((3, 40))));
+        let taken = reports.take(NOW, session, osd, &report(kinds, &[7_000, 2, 2, 5], Some((3, 40))));
         assert_eq!(taken, Ok(()));
-        assert_eq!(reports.take(session, osd, &report(vec![], &[9_000, 4, 4, 6], None)), Ok(()));
+        let later = NOW + Duration::from_secs(3);
+        assert_eq!(reports.take(later, session, osd, &report(vec![], &[9_000, 4, 4, 6], None)), Ok(()));
         let (_, shown) = reports.osds().next().expect("there is one");
-        assert_eq!(shown.counters["osd.op_w"].1, Reported { value: 6, count: 0 });
-        assert_eq!(shown.counters["osd.op_latency"].1, Reported { value: 9_000, count: 4 });
+        assert_eq!(shown.counters["osd.op_w"].1, Reported { value: 6, count: 0, per_second: 0 });
+        assert_eq!(shown.counters["osd.op_latency"].1, Reported { value: 9_000, count: 4, per_second: 666 });
         assert_eq!(shown.slow_ops, (0, 0));
     }
 
@@ -187,30 +204,32 @@ mod tests {
             reports.follow(&map);
         };
         flip(&mut reports, OsdState::EXISTS.with(OsdState::UP));
-        reports.take(session, osd, &report(vec![counter("a", 10)], &[1], Some((3, 40)))).expect("fits");
+        reports.take(NOW, session, osd, &report(vec![counter("a", 10)], &[1], Some((3, 40)))).expect("fits");
         flip(&mut reports, OsdState::UP);
         assert!(reports.of(osd).is_none());
         flip(&mut reports, OsdState::UP);
         assert!(reports.of(osd).is_none(), "what it said before it was down is over");
-        reports.take(session, osd, &report(vec![], &[5], None)).expect("fits");
+        reports.take(NOW, session, osd, &report(vec![], &[5], None)).expect("fits");
         assert_eq!(reports.of(osd).expect("current").counters["a"].1.value, 5);
     }
 
     #[test]
     fn a_new_session_declares_anew() {
         let (mut reports, osd) = (DaemonReports::default(), OsdId(0));
-        reports.take(ConnId(1), osd, &report(vec![counter("a", 10), counter("b", 10)], &[1, 2], None)).expect("fits");
-        assert!(reports.take(ConnId(2), osd, &report(vec![], &[3], None)).is_err());
-        reports.take(ConnId(2), osd, &report(vec![counter("b", 10)], &[3], None)).expect("fits");
+        reports
+            .take(NOW, ConnId(1), osd, &report(vec![counter("a", 10), counter("b", 10)], &[1, 2], None))
+            .expect("fits");
+        assert!(reports.take(NOW, ConnId(2), osd, &report(vec![], &[3], None)).is_err());
+        reports.take(NOW, ConnId(2), osd, &report(vec![counter("b", 10)], &[3], None)).expect("fits");
         assert_eq!(reports.of(osd).expect("current").counters.keys().collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
     fn what_does_not_fit_changes_nothing() {
         let (mut reports, osd, session) = (DaemonReports::default(), OsdId(0), ConnId(9));
-        assert!(reports.take(session, osd, &report(vec![counter("a", 10)], &[], None)).is_err());
+        assert!(reports.take(NOW, session, osd, &report(vec![counter("a", 10)], &[], None)).is_err());
         let many = (0..=COUNTERS_PER_DAEMON_MAX).map(|n| counter(&n.to_string(), 10)).collect();
-        assert!(reports.take(session, osd, &report(many, &[], None)).is_err());
+        assert!(reports.take(NOW, session, osd, &report(many, &[], None)).is_err());
         assert_eq!(reports.osds().count(), 0);
     }
 }

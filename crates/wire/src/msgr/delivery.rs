@@ -27,6 +27,7 @@ impl Messenger {
             Some((id, stream)) => {
                 session.unacked = 0;
                 session.unacked_bytes = 0;
+                self.spare.lend(&mut stream.out);
                 let kept = if session.policy == Policy::Lossy {
                     write_message(stream, session.in_seq, session.backlog.pass(), &message);
                     0

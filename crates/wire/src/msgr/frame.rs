@@ -479,12 +479,12 @@ fn write_secure(cipher: &mut dyn FrameCipher, out: &mut SendQueue, preamble: &[u
     }
 }
 
-fn put_padded(buf: &mut BytesMut, bytes: &[u8]) {
+fn put_padded(buf: &mut Vec<u8>, bytes: &[u8]) {
     buf.put_slice(bytes);
     buf.put_bytes(0, padded(bytes.len()) - bytes.len());
 }
 
-fn seal_from(cipher: &mut dyn FrameCipher, buf: &mut BytesMut, start: usize) {
+fn seal_from(cipher: &mut dyn FrameCipher, buf: &mut Vec<u8>, start: usize) {
     let seal = cipher.seal(&mut buf[start..]);
     buf.put_slice(&seal);
 }

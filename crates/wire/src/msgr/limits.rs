@@ -44,8 +44,12 @@ pub const ATTACH_BYTES_MIN: usize = 8 << 10;
 /// A coalescing buffer that reached this many bytes is closed and another begun, so that growing never copies much.
 pub const COALESCE_BYTES_MAX: usize = 64 << 10;
 
-/// What an idle session's coalescing buffer may keep allocated, in bytes.
-pub const IDLE_BUFFER_BYTES_MAX: usize = 16 << 10;
+/// How many coalescing buffers a messenger keeps for the next stream that has something to say: as many as are written
+/// in one turn, within reason.
+pub const SPARE_BUFFERS_MAX: usize = 8;
+
+/// The largest coalescing buffer that is kept so: one that grew to its end, with the frame that closed it.
+pub const SPARE_BUFFER_BYTES_MAX: usize = 2 * COALESCE_BYTES_MAX;
 
 /// How many bytes may wait for a peer (unsent, and for a lossless peer unacknowledged) before its session is given
 /// up. A client that reads with 64 operations of 4 MiB each in flight has 256 MiB on the way.

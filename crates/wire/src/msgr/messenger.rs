@@ -16,7 +16,7 @@
 
 use super::config::{DoorId, MessengerConfig};
 use super::error::StreamError;
-use super::send_queue::SendQueue;
+use super::send_queue::{SendQueue, SpareBuffers};
 use super::session::{Session, SessionId, State};
 use super::stream::{Phase, Stream, StreamCommand, StreamFault, StreamId};
 use super::timers::{Timer, Timers};
@@ -53,6 +53,7 @@ pub struct Messenger {
     pub(super) events: VecDeque<NetEvent>,
     commands: VecDeque<StreamCommand>,
     dirty: VecDeque<StreamId>,
+    pub(super) spare: SpareBuffers,
 }
 
 impl Messenger {
@@ -74,6 +75,7 @@ impl Messenger {
             events: VecDeque::new(),
             commands: VecDeque::new(),
             dirty: VecDeque::new(),
+            spare: SpareBuffers::default(),
         }
     }
 
@@ -205,6 +207,7 @@ impl Messenger {
     pub fn written(&mut self, now: Instant, id: StreamId, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.out.advance(bytes);
+            self.spare.take_back(&mut stream.out);
             stream.waiting_since = (!stream.out.is_empty()).then_some(now);
         }
     }

@@ -5,10 +5,11 @@
 //! memory they are already in.
 //!
 //! Invariants: bytes leave in the order they were put in; `len` is their number. The buffer that is still growing is
-//! offered to the driver where it is: nothing is moved or allocated to write it.
+//! offered to the driver where it is: nothing is moved or allocated to write it. A queue without bytes holds no buffer
+//! once its messenger has taken that back: streams that have nothing to say share the buffers of those that do.
 
 use super::limits;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
@@ -20,13 +21,41 @@ pub struct SendQueue {
     /// How many bytes those hold.
     ready_len: usize,
     /// The piece that grows.
-    tail: BytesMut,
+    tail: Vec<u8>,
+    /// How many of its bytes have left.
+    tail_gone: usize,
+}
+
+/// Growing pieces that no queue needs at present, for the next that does.
+#[derive(Debug, Default)]
+pub(super) struct SpareBuffers(Vec<Vec<u8>>);
+
+impl SpareBuffers {
+    /// Gives a buffer to a queue that has none.
+    pub(super) fn lend(&mut self, queue: &mut SendQueue) {
+        if queue.tail.capacity() == 0
+            && let Some(buffer) = self.0.pop()
+        {
+            queue.tail = buffer;
+        }
+    }
+
+    /// Takes the buffer of a queue that is empty; keeps it if there is room.
+    pub(super) fn take_back(&mut self, queue: &mut SendQueue) {
+        if queue.is_empty() {
+            let buffer = core::mem::take(&mut queue.tail);
+            let fits = (1..=limits::SPARE_BUFFER_BYTES_MAX).contains(&buffer.capacity());
+            if fits && self.0.len() < limits::SPARE_BUFFERS_MAX {
+                self.0.push(buffer);
+            }
+        }
+    }
 }
 
 impl SendQueue {
     /// How many bytes wait.
     pub fn len(&self) -> usize {
-        self.ready_len + self.tail.len()
+        self.ready_len + self.tail.len() - self.tail_gone
     }
 
     /// Whether none wait.
@@ -35,9 +64,11 @@ impl SendQueue {
     }
 
     /// The growing piece, with room for `additional` bytes, to append to.
-    pub(super) fn buffer(&mut self, additional: usize) -> &mut BytesMut {
+    pub(super) fn buffer(&mut self, additional: usize) -> &mut Vec<u8> {
         if self.tail.len() >= limits::COALESCE_BYTES_MAX {
             self.seal_tail();
+            // What has filled one piece mostly goes on.
+            self.tail.reserve(limits::COALESCE_BYTES_MAX);
         }
         self.tail.reserve(additional);
         &mut self.tail
@@ -51,20 +82,31 @@ impl SendQueue {
     }
 
     fn seal_tail(&mut self) {
-        if !self.tail.is_empty() {
-            self.ready_len += self.tail.len();
-            self.ready.push_back(self.tail.split().freeze());
+        let waiting = &self.tail[self.tail_gone..];
+        if waiting.is_empty() {
+            return;
         }
+        let piece = if waiting.len() < limits::ATTACH_BYTES_MIN {
+            // The head of a large frame: the buffer stays for its end.
+            let piece = Bytes::copy_from_slice(waiting);
+            self.tail.clear();
+            piece
+        } else {
+            Bytes::from(core::mem::take(&mut self.tail)).split_off(self.tail_gone)
+        };
+        self.tail_gone = 0;
+        self.ready_len += piece.len();
+        self.ready.push_back(piece);
     }
 
     /// The longest run of bytes that can be written at once; empty if none wait.
     pub fn chunk(&self) -> &[u8] {
-        self.ready.front().map_or(&self.tail[..], |first| &first[..])
+        self.ready.front().map_or(&self.tail[self.tail_gone..], |first| &first[..])
     }
 
     /// Fills `slices` with the first pieces, for a vectored write, and returns how many it filled.
     pub fn io_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
+        let tail = Some(&self.tail[self.tail_gone..]).filter(|tail| !tail.is_empty());
         let pieces = self.ready.iter().map(|piece| &piece[..]).chain(tail);
         let mut filled = 0;
         for (slot, piece) in slices.iter_mut().zip(pieces) {
@@ -90,9 +132,11 @@ impl SendQueue {
                 return;
             }
         }
-        self.tail.advance(left);
-        if self.tail.is_empty() && self.tail.capacity() > limits::IDLE_BUFFER_BYTES_MAX {
-            self.tail = BytesMut::new();
+        self.tail_gone += left;
+        assert!(self.tail_gone <= self.tail.len(), "no more has left than was there");
+        if self.tail_gone == self.tail.len() {
+            self.tail.clear();
+            self.tail_gone = 0;
         }
     }
 
@@ -137,6 +181,31 @@ mod tests {
             }
             assert_eq!(drain(&mut queue, step), expected, "step {step}");
         }
+    }
+
+    #[test]
+    fn queues_share_the_buffers_that_they_do_not_need() {
+        let (mut spare, mut a, mut b) = (SpareBuffers::default(), SendQueue::default(), SendQueue::default());
+        spare.lend(&mut a);
+        a.buffer(5000).extend_from_slice(&[1; 5000]);
+        spare.take_back(&mut a);
+        assert_eq!((a.len(), spare.0.len()), (5000, 0), "bytes wait in it");
+        a.advance(5000);
+        spare.take_back(&mut a);
+        assert_eq!((a.tail.capacity(), spare.0.len()), (0, 1));
+        spare.lend(&mut b);
+        assert!(b.tail.capacity() >= 5000 && spare.0.is_empty() && b.is_empty());
+        let mut many: Vec<SendQueue> = (0..2 * limits::SPARE_BUFFERS_MAX).map(|_| SendQueue::default()).collect();
+        many.push(b);
+        let mut huge = SendQueue::default();
+        huge.buffer(limits::SPARE_BUFFER_BYTES_MAX + 1);
+        spare.take_back(&mut huge);
+        assert!(spare.0.is_empty(), "too large to keep");
+        for queue in &mut many {
+            queue.buffer(10);
+            spare.take_back(queue);
+        }
+        assert_eq!(spare.0.len(), limits::SPARE_BUFFERS_MAX);
     }
 
     #[test]

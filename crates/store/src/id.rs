@@ -71,16 +71,14 @@ impl ObjectId {
     /// Names longer than 65,535 bytes are cut off by nobody: callers check their limits (2,048 for Ceph) first.
     pub fn new(hash: u32, namespace: &[u8], key: &[u8], name: &[u8], snap: SnapId) -> ObjectId {
         let key = if key == name { &[][..] } else { key };
-        let mut text = Vec::with_capacity(namespace.len() + key.len() + name.len());
-        text.extend_from_slice(namespace);
-        text.extend_from_slice(key);
-        text.extend_from_slice(name);
+        let text: Arc<[u8]> =
+            if namespace.is_empty() && key.is_empty() { name.into() } else { [namespace, key, name].concat().into() };
         ObjectId {
             reversed_hash: hash.reverse_bits(),
             namespace_len: u16::try_from(namespace.len()).expect("callers bound namespaces"),
             key_len: u16::try_from(key.len()).expect("callers bound locator keys"),
             snap,
-            text: text.into(),
+            text,
         }
     }
 

@@ -56,7 +56,7 @@ pub enum OpClass {
 pub struct Plan {
     /// How it is ordered.
     pub class: OpClass,
-    /// What it reads; `INFO_ATTR` is among it.
+    /// What it reads; `INFO_ATTR` is among it. Where the object's state is known, that is left out: `spare_record`.
     pub want: ObjectWant,
 }
 
@@ -116,6 +116,16 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
         (true, true) => OpClass::ReadModify,
     };
     Ok(Plan { class, want })
+}
+
+/// Takes the object's record out of what is read, for a request whose object is known: its record would say the same.
+pub fn spare_record(want: &mut ObjectWant) {
+    if let AttrsWant::Named(names) = &mut want.attrs {
+        names.retain(|name| *name != INFO_ATTR);
+        if names.is_empty() {
+            want.attrs = AttrsWant::None;
+        }
+    }
 }
 
 /// Whether an op fetches its object from elsewhere.

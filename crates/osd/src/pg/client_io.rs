@@ -186,13 +186,17 @@ impl Pg {
         request.stamps.started = core.now;
         let queue = self.objects.get_mut(&request.object).expect("the caller has made it");
         core.counters.object_ctx_cache_total.inc();
-        core.counters.object_ctx_cache_hit.0 += u64::from(queue.state.is_some());
+        let known = queue.state.is_some();
+        core.counters.object_ctx_cache_hit.0 += u64::from(known);
         match request.plan.class {
             OpClass::Read => queue.readers += 1,
-            OpClass::Write if queue.state.is_some() => return self.run_write(core, request),
+            OpClass::Write if known => return self.run_write(core, request),
             OpClass::Write | OpClass::ReadModify => queue.exclusive = true,
         }
-        let want = core::mem::take(&mut request.plan.want);
+        let mut want = core::mem::take(&mut request.plan.want);
+        if known {
+            crate::ops::spare_record(&mut want);
+        }
         let object = request.object.clone();
         self.read_for(core, request, object, want);
     }
@@ -222,15 +226,15 @@ impl Pg {
         if request.view.is_some() {
             request.answers.push(*view);
         } else {
-            let stored = match ObjectState::of(&view) {
-                Ok(state) => state,
-                Err(error) => {
-                    core.log(Level::Error, format!("pg {}: {:?}: {error}", self.id, request.object));
-                    return self.refuse_read(core, request, Errno::EIO);
-                }
-            };
             let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
             if queue.state.is_none() {
+                let stored = match ObjectState::of(&view) {
+                    Ok(state) => state,
+                    Err(error) => {
+                        core.log(Level::Error, format!("pg {}: {:?}: {error}", self.id, request.object));
+                        return self.refuse_read(core, request, Errno::EIO);
+                    }
+                };
                 queue.state = Some(stored.clone());
                 self.load_watches(core, &request.object, &stored);
             }
@@ -292,14 +296,15 @@ impl Pg {
         if self.is_shut_out(core, &request) {
             return self.refuse_read(core, request, Errno::ESHUTDOWN);
         }
+        let user_version = state.info.user_version;
         let watching = self.watching(core, &request.object);
-        let executed = execute(&request.ready(state.clone(), true, watching, &self.snaps));
+        let executed = execute(&request.ready(state, true, watching, &self.snaps));
         let mut outcome = match executed {
             Ok(outcome) => outcome,
             Err(ask) => return self.answer_ask(core, request, *ask),
         };
         self.objects.get_mut(&request.object).expect("it was just there").readers -= 1;
-        self.carry_out(core, &request, state.info.user_version, core::mem::take(&mut outcome.effects));
+        self.carry_out(core, &request, user_version, core::mem::take(&mut outcome.effects));
         self.answer_read(core, request, outcome);
     }
 

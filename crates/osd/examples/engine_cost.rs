@@ -13,7 +13,7 @@ use harness::Cluster;
 use osd::{Command, Osd};
 use std::collections::VecDeque;
 use store::MemoryStore;
-use wire::messages::{Message, OsdOp, SubCommit};
+use wire::messages::{Confirmed, Message, OsdOp, SubCommit};
 use wire::net::{ConnId, Envelope, NetCommand, NetEvent};
 use wire::osd::{OpCode, OsdOpItem};
 
@@ -40,7 +40,8 @@ fn drain(osd: &mut Osd, store: &mut MemoryStore, now: Instant, confirmations: &m
                         answers += 1;
                     }
                     Message::SubWrite(write) => {
-                        let commit = SubCommit { pg: write.pg, peering: write.peering, version: write.version };
+                        let commit = Confirmed { pg: write.pg, peering: write.peering, version: write.version };
+                        let commit = SubCommit { writes: vec![commit] };
                         confirmations.push_back(NetEvent::Message { conn, envelope: Envelope::new(commit) });
                     }
                     _ => {}

@@ -7,6 +7,7 @@ use crate::cluster_log::{self, ClusterLog};
 use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
+use crate::limits::CONFIRMED_MAX;
 use crate::map_follower::MapBlobs;
 use crate::ops::execution::Tuning;
 use crate::peers::Peers;
@@ -25,6 +26,7 @@ use maps::OsdMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{CommitId, ReadId, ReadRequest, StoreError, Transaction};
+use wire::messages::{Confirmed, SubCommit};
 use wire::net::{ConnId, Envelope, NetCommand};
 
 pub use base::log::Level;
@@ -154,6 +156,8 @@ pub struct Core {
     /// Lines on their way to the cluster log.
     pub cluster_log: ClusterLog,
     out: VecDeque<Command>,
+    /// What primaries are to be told is durable here, by session: told when nothing else is left to say.
+    confirmations: Vec<(ConnId, Vec<Confirmed>)>,
     reads: FixedHashMap<u64, ReadFor>,
     commits: FixedHashMap<u64, (Instant, CommitFor)>,
     /// Of the commits since the last report.
@@ -205,6 +209,7 @@ impl Core {
             tuning: Tuning::default(),
             cluster_log,
             out: VecDeque::new(),
+            confirmations: Vec::new(),
             reads: FixedHashMap::default(),
             commits: FixedHashMap::default(),
             commit_latency: Latency::default(),
@@ -315,8 +320,22 @@ impl Core {
         u32::try_from(sum_ns.checked_div(count).unwrap_or(0) / 1_000_000).unwrap_or(u32::MAX)
     }
 
+    /// Tells a primary that a write is durable here. What becomes durable together is told in one message: it costs
+    /// both ends less than one for each write.
+    pub fn confirm(&mut self, conn: ConnId, write: Confirmed) {
+        match self.confirmations.iter_mut().find(|(to, writes)| *to == conn && writes.len() < CONFIRMED_MAX) {
+            Some((_, writes)) => writes.push(write),
+            None => self.confirmations.push((conn, vec![write])),
+        }
+    }
+
     /// The next command.
     pub fn poll(&mut self) -> Option<Command> {
+        if self.out.is_empty() {
+            for (conn, writes) in core::mem::take(&mut self.confirmations) {
+                self.send(conn, Envelope::new(SubCommit { writes }));
+            }
+        }
         self.out.pop_front()
     }
 

@@ -8,6 +8,9 @@ use base::Duration;
 /// the most.
 pub const BENCH_WRITES_MAX: u64 = 16;
 
+/// Writes that one message of a replica confirms, at the most: more than become durable together.
+pub const CONFIRMED_MAX: usize = 256;
+
 /// The longest object name and locator key, in bytes (`osd_max_object_name_len`).
 pub const OBJECT_NAME_BYTES_MAX: usize = 2048;
 /// The longest namespace, in bytes (`osd_max_object_namespace_len`).

@@ -12,6 +12,14 @@ impl Osd {
         if let Message::OsdRoom(room) = &envelope.message {
             return self.peer_has_room(from, room);
         }
+        if let Message::SubCommit(m) = &envelope.message {
+            for write in &m.writes {
+                if let Some(pg) = self.pgs.get_mut(&write.pg) {
+                    pg.handle_confirmed(&mut self.core, from, write);
+                }
+            }
+            return;
+        }
         let Some((id, epoch)) = addressed_to(&envelope.message) else {
             return self.core.log(Level::Debug, format!("{from:?} sent {}: ignored", envelope.message.name()));
         };
@@ -33,7 +41,6 @@ impl Osd {
         let core = &mut self.core;
         match envelope.message {
             Message::SubWrite(m) => pg.handle_sub_write(core, conn, from, &m),
-            Message::SubCommit(m) => pg.handle_sub_commit(core, from, &m),
             Message::PgQuery(m) => pg.handle_query(core, conn, &m),
             Message::PgNotify(m) => pg.handle_notify(core, from, &m),
             Message::PgLogQuery(m) => pg.handle_log_query(core, conn, &m),
@@ -65,7 +72,6 @@ impl Osd {
 fn addressed_to(message: &Message) -> Option<(PgId, Option<Epoch>)> {
     Some(match message {
         Message::SubWrite(m) => (m.pg, None),
-        Message::SubCommit(m) => (m.pg, None),
         Message::PgQuery(m) => (m.pg, Some(m.map_epoch)),
         Message::PgNotify(m) => (m.pg, Some(m.map_epoch)),
         Message::PgLogQuery(m) => (m.pg, Some(m.map_epoch)),

@@ -129,6 +129,20 @@ impl OsdDaemon {
         DaemonFailed { daemon: self.name.clone(), reason: reason.to_string() }
     }
 
+    /// Hands all that the store has completed to the engine at once, so that what is durable together is confirmed
+    /// together; whether there was anything.
+    fn hear_store(&mut self, now: Instant) -> Result<bool, DaemonFailed> {
+        let mut any = false;
+        while let Some(completion) = self.store.poll_completion(now).map_err(|e| self.failed(e))? {
+            match completion {
+                Completion::Read(id, result) => self.engine.handle_read(now, id, result),
+                Completion::Committed(id, result) => self.engine.handle_committed(now, id, result),
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
     fn note_store(&mut self) {
         if let Some(counters) = self.store.counters() {
             self.engine.note_store(counters);
@@ -165,13 +179,10 @@ impl Daemon for OsdDaemon {
                     self.store.close().map_err(|e| self.failed(e))?;
                     return Ok(Some(Output::Stopped));
                 }
-                None => match self.store.poll_completion(now).map_err(|e| self.failed(e))? {
-                    Some(Completion::Read(id, result)) => self.engine.handle_read(now, id, result),
-                    Some(Completion::Committed(id, result)) => self.engine.handle_committed(now, id, result),
-                    // Others may have to hear of it.
-                    None if self.store.room().is_some_and(|room| self.engine.note_room(room)) => {}
-                    None => return Ok(None),
-                },
+                None if self.hear_store(now)? => {}
+                // Others may have to hear of it.
+                None if self.store.room().is_some_and(|room| self.engine.note_room(room)) => {}
+                None => return Ok(None),
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{Pg, PgCommit, Role};
 use crate::core::{CommitFor, Core, Level};
 use base::{EVersion, Epoch, OsdId};
 use store::Transaction;
-use wire::messages::{PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery, PgSync, PgSynced, SubCommit, SubWrite};
+use wire::messages::{Confirmed, PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery, PgSync, PgSynced, SubWrite};
 use wire::net::{ConnId, Envelope};
 use wire::{Decode, Decoder, Encode, Malformed};
 
@@ -111,14 +111,14 @@ impl Pg {
     /// The own store has a replicated write.
     pub fn confirm(&mut self, core: &mut Core, conn: ConnId, peering: Epoch, version: EVersion) {
         if matches!(self.role, Role::Replica(_, current) if current == peering) {
-            core.send(conn, Envelope::new(SubCommit { pg: self.id, peering, version }));
+            core.confirm(conn, Confirmed { pg: self.id, peering, version });
         }
     }
 
     /// A replica confirms.
-    pub fn handle_sub_commit(&mut self, core: &mut Core, from: OsdId, commit: &SubCommit) {
-        if self.active_peering() == Some(commit.peering) {
-            self.member_committed(core, from, commit.version);
+    pub fn handle_confirmed(&mut self, core: &mut Core, from: OsdId, write: &Confirmed) {
+        if self.active_peering() == Some(write.peering) {
+            self.member_committed(core, from, write.version);
         }
     }
 }

@@ -8,6 +8,7 @@
 //! primary's map epoch when that began; answers echo it).
 
 use super::body::message;
+use crate::codec::{Decode, Decoder, Encode, Encoder, Malformed};
 use base::{EVersion, Epoch, PgId};
 use bytes::Bytes;
 
@@ -32,14 +33,10 @@ message! {
         payload
     }
 
-    /// Replica to primary: everything up to this version is durable here.
-    SubCommit(0x4C01, 1, 1) {
-        /// The placement group.
-        pg: PgId,
-        /// From the write.
-        peering: Epoch,
-        /// The newest durable version.
-        version: EVersion,
+    /// Replica to primary: these writes are durable here, in this order.
+    SubCommit(0x4C01, 2, 2) {
+        /// Each of them, of one placement group or several.
+        writes: Vec<Confirmed>,
     }
 
     /// To everyone with whom placement groups are shared: so much room is left here. Of no group, map or peering.
@@ -232,6 +229,32 @@ message! {
     }
 }
 
+/// A write that a replica has made durable, with all before it in its placement group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Confirmed {
+    /// The placement group.
+    pub pg: PgId,
+    /// From the write.
+    pub peering: Epoch,
+    /// The newest durable version.
+    pub version: EVersion,
+}
+
+impl Encode for Confirmed {
+    fn encode(&self, e: &mut Encoder) {
+        e.put(&self.pg);
+        e.put(&self.peering);
+        e.put(&self.version);
+    }
+}
+
+impl Decode for Confirmed {
+    const MIN_BYTES: usize = PgId::MIN_BYTES + Epoch::MIN_BYTES + EVersion::MIN_BYTES;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(Confirmed { pg: d.get()?, peering: d.get()?, version: d.get()? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,7 +280,7 @@ mod tests {
                 payload: blob("data"),
             }
             .into(),
-            SubCommit { pg, peering, version }.into(),
+            SubCommit { writes: vec![Confirmed { pg, peering, version }; 3] }.into(),
             OsdRoom { total: 1 << 40, free: 77 }.into(),
             PgQuery { pg, map_epoch, peering }.into(),
             PgNotify { pg, map_epoch, peering, born: Epoch(2), info: Some(blob("info")) }.into(),

@@ -161,6 +161,11 @@ impl Encoder {
         self.buf.freeze()
     }
 
+    /// Forgets what was encoded; its room stays.
+    pub fn clear(&mut self) {
+        self.buf.clear();
+    }
+
     /// Takes the finished encoding and leaves the encoder empty with its spare capacity, ready for the next.
     pub fn take(&mut self) -> Bytes {
         self.buf.split().freeze()

@@ -8,39 +8,88 @@ use super::layout::BLOCK;
 use bytes::Bytes;
 
 /// A buffer whose address and length are multiples of 4 KiB, as direct I/O wants it.
+///
+/// Many allocators place whole blocks so by themselves; where one does not, the buffer takes a block more.
 #[derive(Debug)]
 pub struct IoBuf {
+    /// Never grows beyond the capacity that it was made with: it would move.
     bytes: Vec<u8>,
     start: usize,
-    len: usize,
 }
 
+const BLOCK_BYTES: usize = BLOCK as usize;
+
 impl IoBuf {
+    /// Nothing, with room for `len` bytes, rounded up to whole blocks.
+    pub fn with_capacity(len: usize) -> IoBuf {
+        let len = len.max(1).next_multiple_of(BLOCK_BYTES);
+        let bytes = Vec::with_capacity(len);
+        if is_aligned(&bytes) {
+            return IoBuf { bytes, start: 0 };
+        }
+        let mut bytes: Vec<u8> = Vec::with_capacity(len + BLOCK_BYTES);
+        let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
+        bytes.resize(start, 0);
+        IoBuf { bytes, start }
+    }
+
     /// Zeros; `len` bytes, rounded up to whole blocks.
     pub fn new(len: usize) -> IoBuf {
-        let len = len.next_multiple_of(BLOCK as usize);
-        let bytes = vec![0; len + BLOCK as usize];
-        let start = bytes.as_ptr().align_offset(BLOCK as usize);
-        IoBuf { bytes, start, len }
+        let bytes = vec![0; len.next_multiple_of(BLOCK_BYTES)];
+        if len > 0 && is_aligned(&bytes) {
+            return IoBuf { bytes, start: 0 };
+        }
+        let mut buf = IoBuf::with_capacity(len);
+        buf.bytes.resize(buf.start + len, 0);
+        buf.fill_up();
+        buf
     }
 
     /// A copy of `data`, filled up with zeros to whole blocks.
     pub fn copy_of(data: &[u8]) -> IoBuf {
-        let mut buf = IoBuf::new(data.len());
-        buf.as_mut()[..data.len()].copy_from_slice(data);
+        let mut buf = IoBuf::with_capacity(data.len());
+        buf.append(data);
+        buf.fill_up();
         buf
     }
+
+    /// Appends to it; there has to be room.
+    pub fn append(&mut self, data: &[u8]) {
+        assert!(data.len() <= self.room(), "the caller asks for room first");
+        self.bytes.extend_from_slice(data);
+    }
+
+    /// How much more fits, so that whole blocks still do.
+    pub fn room(&self) -> usize {
+        let whole = (self.bytes.capacity() - self.start) / BLOCK_BYTES * BLOCK_BYTES;
+        whole - self.as_ref().len()
+    }
+
+    /// Fills it up with zeros to whole blocks, without which no device takes it.
+    pub fn fill_up(&mut self) {
+        let len = self.bytes.len() - self.start;
+        self.bytes.resize(self.start + len.next_multiple_of(BLOCK_BYTES), 0);
+    }
+
+    /// The bytes of memory that it takes beside its content.
+    pub fn slack(&self) -> usize {
+        self.bytes.capacity() - self.as_ref().len()
+    }
+}
+
+fn is_aligned(bytes: &[u8]) -> bool {
+    bytes.as_ptr().align_offset(BLOCK_BYTES) == 0
 }
 
 impl AsRef<[u8]> for IoBuf {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes[self.start..self.start + self.len]
+        &self.bytes[self.start..]
     }
 }
 
 impl AsMut<[u8]> for IoBuf {
     fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..self.start + self.len]
+        &mut self.bytes[self.start..]
     }
 }
 
@@ -137,7 +186,7 @@ impl MemoryDevice {
 
 impl ReadAt for MemoryDevice {
     fn read_at(&mut self, offset: u64, buf: &mut IoBuf) -> Result<(), DeviceFailed> {
-        let range = self.range(offset, buf.len)?;
+        let range = self.range(offset, buf.as_ref().len())?;
         buf.as_mut().copy_from_slice(&self.bytes[range]);
         Ok(())
     }
@@ -171,6 +220,22 @@ mod tests {
             assert_eq!(buf.as_ref().len(), len.next_multiple_of(4096));
         }
         assert_eq!(&IoBuf::copy_of(b"abc").as_ref()[..5], b"abc\0\0");
+    }
+
+    #[test]
+    fn a_buffer_grows_where_it_is_and_is_whole_once_filled_up() {
+        let mut buf = IoBuf::with_capacity(5000);
+        let place = buf.as_ref().as_ptr();
+        assert!(buf.as_ref().is_empty() && buf.room() >= 8192);
+        for byte in 0..5 {
+            buf.append(&[byte; 1000]);
+        }
+        let all = buf.room();
+        buf.append(&vec![0; all]);
+        buf.fill_up();
+        assert_eq!((buf.as_ref().as_ptr(), buf.as_ref().len() % 4096), (place, 0), "whole blocks fit where it is");
+        assert_eq!((buf.as_ref()[999], buf.as_ref()[1000], buf.as_ref()[4999], buf.as_ref()[5000]), (0, 1, 4, 0));
+        assert!(buf.slack() <= 4096 && buf.room() == 0);
     }
 
     #[test]

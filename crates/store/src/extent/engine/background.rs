@@ -31,8 +31,8 @@ impl ExtentStore {
     fn clear(&mut self, collection: CollectionNumber) -> Result<(), Fault> {
         execute::clear(&mut self.db, collection, CLEAR_OBJECTS)?;
         record::encode_clear(collection, CLEAR_OBJECTS, &mut self.scratch);
-        let entry = self.scratch.take();
-        self.log.append(&entry);
+        self.log.append(self.scratch.as_slice());
+        self.scratch.clear();
         Ok(())
     }
 

@@ -109,7 +109,8 @@ fn join(pieces: Vec<Piece>) -> Bytes {
     if pieces.len() == 1 {
         return pieces.into_iter().map(ready).next().unwrap_or_default();
     }
-    let mut joined = BytesMut::new();
-    pieces.into_iter().map(ready).for_each(|data| joined.extend_from_slice(&data));
+    let pieces: Vec<Bytes> = pieces.into_iter().map(ready).collect();
+    let mut joined = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+    pieces.into_iter().for_each(|data| joined.extend_from_slice(&data));
     joined.freeze()
 }

@@ -175,7 +175,10 @@ impl ExtentStore {
         let Some(purpose) = self.requests.remove(&id.0) else { return };
         self.reading.remove(&id.0);
         let failed = result.is_err();
-        let data = result.ok().flatten().map(Bytes::from_owner);
+        let data = result.ok().flatten().map(|buf| {
+            self.db.cache.note_slack(buf.slack());
+            Bytes::from_owner(buf)
+        });
         match purpose {
             Purpose::FetchPage(ptr) => self.page_came(ptr, data),
             Purpose::FetchData(block, crc) => self.data_came(block, crc, data),

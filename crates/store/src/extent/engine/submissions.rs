@@ -17,6 +17,10 @@ use crate::id::CollectionId;
 use crate::read::ReadRequest;
 use crate::transaction::Transaction;
 use std::collections::VecDeque;
+use wire::Encoder;
+
+/// The room that is kept for encoding the next entry.
+const SCRATCH_BYTES_MAX: usize = 256 << 10;
 
 impl ExtentStore {
     fn try_commit(&mut self, transaction: &Transaction) -> Result<(), Fault> {
@@ -34,8 +38,11 @@ impl ExtentStore {
         }
         let outcome = execute::run(&mut self.db, transaction, Rules { direct_min }, None)?;
         record::encode_transaction(transaction, &outcome.given, &outcome.direct, &mut self.scratch);
-        let entry = self.scratch.take();
-        self.log.append(&entry);
+        self.log.append(self.scratch.as_slice());
+        if self.scratch.as_slice().len() > SCRATCH_BYTES_MAX {
+            self.scratch = Encoder::new();
+        }
+        self.scratch.clear();
         self.counts.transactions += 1;
         for (first, data) in outcome.writes {
             self.counts.direct_bytes += data.len() as u64;

@@ -36,8 +36,8 @@ const DUE_BYTES_MAX: u64 = 12 << 20;
 /// A record under construction.
 #[derive(Debug)]
 struct Building {
+    /// The header, which is filled in at the end, and the entries so far.
     buf: IoBuf,
-    len: usize,
     entries: u32,
     waiting: Vec<Waiting>,
     /// Device writes of data that have not ended.
@@ -47,14 +47,15 @@ struct Building {
 
 impl Default for Building {
     fn default() -> Building {
-        Building {
-            buf: IoBuf::new(BUFFER_BYTES),
-            len: HEADER,
-            entries: 0,
-            waiting: Vec::new(),
-            direct_left: 0,
-            had_direct: false,
-        }
+        let mut buf = IoBuf::with_capacity(BUFFER_BYTES);
+        buf.append(&[0; HEADER]);
+        Building { buf, entries: 0, waiting: Vec::new(), direct_left: 0, had_direct: false }
+    }
+}
+
+impl Building {
+    fn len(&self) -> usize {
+        self.buf.as_ref().len()
     }
 }
 
@@ -129,13 +130,13 @@ impl Log {
 
     /// Whether an entry of about so many bytes may join the next group now.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
-        let group = (self.building.len + bytes) as u64;
+        let group = (self.building.len() + bytes) as u64;
         self.building.entries == 0 || group <= GROUP_BYTES_MAX.min(self.geometry.log_bytes() / 8)
     }
 
     /// Whether the ring has room for it.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.place((self.building.len + 4 + bytes) as u64).is_some()
+        self.place((self.building.len() + 4 + bytes) as u64).is_some()
     }
 
     /// Where a record of so many bytes goes: behind the last one or, where that would leave the usual part of the ring
@@ -158,16 +159,14 @@ impl Log {
     /// Adds an entry to the next group.
     pub(crate) fn append(&mut self, entry: &[u8]) {
         let building = &mut self.building;
-        let end = building.len + 4 + entry.len();
-        if end > building.buf.as_ref().len() {
-            let mut larger = IoBuf::new((2 * building.buf.as_ref().len()).max(end));
-            larger.as_mut()[..building.len].copy_from_slice(&building.buf.as_ref()[..building.len]);
+        let more = 4 + entry.len();
+        if more > building.buf.room() {
+            let mut larger = IoBuf::with_capacity(2 * building.len() + more);
+            larger.append(building.buf.as_ref());
             building.buf = larger;
         }
-        let out = &mut building.buf.as_mut()[building.len..end];
-        out[..4].copy_from_slice(&(entry.len() as u32).to_le_bytes());
-        out[4..].copy_from_slice(entry);
-        building.len = end;
+        building.buf.append(&(entry.len() as u32).to_le_bytes());
+        building.buf.append(entry);
         building.entries += 1;
     }
 
@@ -208,8 +207,10 @@ impl Log {
         if self.group.is_some() || self.building.entries == 0 {
             return None;
         }
-        let Building { mut buf, len, entries, waiting, direct_left, had_direct } = core::mem::take(&mut self.building);
-        let padded = len.next_multiple_of(BLOCK as usize);
+        let len = self.building.len();
+        let Building { mut buf, entries, waiting, direct_left, had_direct } = core::mem::take(&mut self.building);
+        buf.fill_up();
+        let padded = buf.as_ref().len();
         let size = self.geometry.log_bytes();
         self.next.position = self.place(len as u64).expect("there was room for each entry as it was appended");
         self.total += padded as u64;
@@ -220,7 +221,7 @@ impl Log {
         self.group =
             Some(Group { sequence: self.next.sequence, waiting, stage: Stage::Writing, direct_left, had_direct });
         self.next = Header { crc, ..header }.next();
-        Some(Sealed { offset, data: Bytes::from_owner(buf).slice(..padded), durable: !had_direct })
+        Some(Sealed { offset, data: Bytes::from_owner(buf), durable: !had_direct })
     }
 
     /// The record is written. True when a flush is wanted now.

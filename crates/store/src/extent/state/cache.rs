@@ -8,11 +8,10 @@ use crate::extent::tree::keys::Key;
 use crate::extent::tree::page::Page;
 use base::hash::FixedHashMap;
 use bytes::Bytes;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What names an entry: an object by its key, all else by its first block.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum Name {
     Block(u64),
     Object(Key),
@@ -26,12 +25,11 @@ enum Kept {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct Entry {
+    name: Name,
     kept: Kept,
     bytes: usize,
     used: bool,
-    /// Tells this entry from an earlier one of the same name, of which the clock may still know.
-    stamp: u64,
 }
 
 /// How often something was found, and how often not.
@@ -48,11 +46,17 @@ pub struct CacheCounts {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    slots: FixedHashMap<Name, Slot>,
-    clock: VecDeque<(Name, u64)>,
+    /// The clock's face: entries, and places that were left.
+    entries: Vec<Option<Entry>>,
+    left: Vec<u32>,
+    /// The place that the hand looks at next.
+    hand: usize,
+    blocks: FixedHashMap<u64, u32>,
+    objects: FixedHashMap<Key, u32>,
+    /// What a buffer takes beside its content, at the worst so far.
+    slack: usize,
     bytes: usize,
     bytes_max: usize,
-    stamp: u64,
     hits: u64,
     misses: u64,
 }
@@ -62,20 +66,30 @@ const OVERHEAD: usize = 128;
 
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Cache {
-        let (slots, clock) = (FixedHashMap::default(), VecDeque::new());
-        Cache { slots, clock, bytes: 0, bytes_max, stamp: 0, hits: 0, misses: 0 }
+        Cache {
+            entries: Vec::new(),
+            left: Vec::new(),
+            hand: 0,
+            blocks: FixedHashMap::default(),
+            objects: FixedHashMap::default(),
+            slack: 0,
+            bytes: 0,
+            bytes_max,
+            hits: 0,
+            misses: 0,
+        }
     }
 
     pub(crate) fn counts(&self) -> CacheCounts {
         CacheCounts { hits: self.hits, misses: self.misses, bytes: self.bytes as u64 }
     }
 
-    fn find(&mut self, name: &Name) -> Option<&Kept> {
-        match self.slots.get_mut(name) {
-            Some(slot) => {
-                slot.used = true;
+    fn find(&mut self, at: Option<u32>) -> Option<&Kept> {
+        match at.and_then(|at| self.entries[at as usize].as_mut()) {
+            Some(entry) => {
+                entry.used = true;
                 self.hits += 1;
-                Some(&slot.kept)
+                Some(&entry.kept)
             }
             None => {
                 self.misses += 1;
@@ -85,34 +99,39 @@ impl Cache {
     }
 
     pub(crate) fn page(&mut self, block: u64) -> Option<Arc<Page>> {
-        match self.find(&Name::Block(block))? {
+        match self.find(self.blocks.get(&block).copied())? {
             Kept::Page(page) => Some(page.clone()),
             _ => None,
         }
     }
 
     pub(crate) fn data(&mut self, block: u64) -> Option<Bytes> {
-        match self.find(&Name::Block(block))? {
+        match self.find(self.blocks.get(&block).copied())? {
             Kept::Data(data) => Some(data.clone()),
             _ => None,
         }
     }
 
     pub(crate) fn object(&mut self, key: &Key) -> Option<Arc<Object>> {
-        match self.find(&Name::Object(key.clone()))? {
+        match self.find(self.objects.get(key).copied())? {
             Kept::Object(object) => Some(object.clone()),
             _ => None,
         }
     }
 
+    /// Says what a buffer of the device takes beside its content.
+    pub(crate) fn note_slack(&mut self, bytes: usize) {
+        self.slack = self.slack.max(bytes);
+    }
+
     pub(crate) fn keep_page(&mut self, block: u64, page: Arc<Page>) {
-        let bytes = page.bytes();
+        let bytes = page.bytes() + self.slack;
         self.keep(Name::Block(block), Kept::Page(page), bytes);
     }
 
-    /// Keeps a block of data. It is the whole of its buffer, which for the sake of alignment has twice its size.
+    /// Keeps a block of data. It is the whole of its buffer.
     pub(crate) fn keep_data(&mut self, block: u64, data: Bytes) {
-        let bytes = 2 * data.len();
+        let bytes = data.len() + self.slack;
         self.keep(Name::Block(block), Kept::Data(data), bytes);
     }
 
@@ -122,48 +141,66 @@ impl Cache {
     }
 
     fn keep(&mut self, name: Name, kept: Kept, bytes: usize) {
-        self.stamp += 1;
-        let bytes = bytes + OVERHEAD;
-        let slot = Slot { kept, bytes, used: false, stamp: self.stamp };
-        self.bytes += bytes;
-        if let Some(old) = self.slots.insert(name.clone(), slot) {
-            self.bytes -= old.bytes;
+        match &name {
+            Name::Block(block) => self.forget_block(*block),
+            Name::Object(key) => self.forget_object(key),
         }
-        self.clock.push_back((name, self.stamp));
-        while self.bytes > self.bytes_max {
+        let bytes = bytes + OVERHEAD;
+        if bytes > self.bytes_max {
+            return;
+        }
+        // Room is made first: then the new entry takes a place that the hand has just passed.
+        while self.bytes + bytes > self.bytes_max {
             self.turn();
         }
-        // Those forgotten leave their places on the clock; it is swept before they outnumber the living.
-        if self.clock.len() > 2 * self.slots.len() + 64 {
-            let slots = &self.slots;
-            self.clock.retain(|(name, stamp)| slots.get(name).is_some_and(|slot| slot.stamp == *stamp));
+        let at = self.left.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            u32::try_from(self.entries.len() - 1).expect("the bound in bytes allows fewer")
+        });
+        match &name {
+            Name::Block(block) => drop(self.blocks.insert(*block, at)),
+            Name::Object(key) => drop(self.objects.insert(key.clone(), at)),
         }
+        self.entries[at as usize] = Some(Entry { name, kept, bytes, used: false });
+        self.bytes += bytes;
     }
 
     /// Moves the hand by one.
     fn turn(&mut self) {
-        let Some((name, stamp)) = self.clock.pop_front() else { return };
-        let Some(slot) = self.slots.get_mut(&name).filter(|slot| slot.stamp == stamp) else { return };
-        if slot.used {
-            slot.used = false;
-            self.clock.push_back((name, stamp));
-        } else {
-            self.bytes -= slot.bytes;
-            self.slots.remove(&name);
+        let at = self.hand;
+        self.hand = (at + 1) % self.entries.len();
+        match &mut self.entries[at] {
+            Some(entry) if entry.used => entry.used = false,
+            Some(Entry { name: Name::Block(block), .. }) => {
+                let block = *block;
+                self.forget_block(block);
+            }
+            Some(Entry { name: Name::Object(key), .. }) => {
+                let key = key.clone();
+                self.forget_object(&key);
+            }
+            None => {}
         }
     }
 
     /// Forgets what began at a block that now holds something else.
     pub(crate) fn forget_block(&mut self, block: u64) {
-        if let Some(slot) = self.slots.remove(&Name::Block(block)) {
-            self.bytes -= slot.bytes;
+        if let Some(at) = self.blocks.remove(&block) {
+            self.leave(at);
         }
     }
 
     /// Forgets an object that has changed.
     pub(crate) fn forget_object(&mut self, key: &Key) {
-        if let Some(slot) = self.slots.remove(&Name::Object(key.clone())) {
-            self.bytes -= slot.bytes;
+        if let Some(at) = self.objects.remove(key) {
+            self.leave(at);
+        }
+    }
+
+    fn leave(&mut self, at: u32) {
+        if let Some(entry) = self.entries[at as usize].take() {
+            self.bytes -= entry.bytes;
+            self.left.push(at);
         }
     }
 }
@@ -178,11 +215,21 @@ mod tests {
         for block in 1..1000 {
             cache.keep_data(block, Bytes::from(vec![0; 512]));
             assert!(cache.data(1).is_some(), "used again and again");
-            assert!(cache.bytes <= 100 * 1024 && cache.clock.len() < 400);
+            assert!(cache.bytes <= 100 * 1024 && cache.entries.len() < 400);
         }
         assert!(cache.data(2).is_none() && cache.data(999).is_some());
         (0..1000).for_each(|block| cache.forget_block(block));
-        assert_eq!((cache.bytes, cache.slots.len()), (0, 0));
+        assert_eq!((cache.bytes, cache.blocks.len(), cache.left.len()), (0, 0, cache.entries.len()));
+    }
+
+    #[test]
+    fn an_entry_replaces_one_of_its_name_and_slack_counts() {
+        let mut cache = Cache::new(10 * 1024);
+        cache.keep_data(1, Bytes::from(vec![1; 512]));
+        cache.note_slack(512);
+        cache.keep_data(1, Bytes::from(vec![2; 512]));
+        assert_eq!(cache.data(1).expect("kept")[0], 2);
+        assert_eq!(cache.counts(), CacheCounts { hits: 1, misses: 0, bytes: 1024 + OVERHEAD as u64 });
     }
 
     #[test]

@@ -8,7 +8,8 @@ With --root DIR the clients are those of another Debian release that lies in DIR
 one); tests that start clusters of their own are left out.
 
 TEST is a module beside this file, `test_rados_cli`; without any, all run. A shape is how daemons are placed and how
-clients connect: embedded-crc, embedded-secure, processes-crc, processes-secure. Tests whose name ends in `_own` start
+clients connect: embedded-crc, embedded-secure, processes-crc, processes-secure; those that encrypt keep their objects
+in memory, the others on disk. Tests whose name ends in `_own` start
 clusters of their own and run once; those in `_once`, which take long and to which it makes no difference how clients
 connect, run in the first shape only. Ends with 'N passed, N failed, N skipped' and exits non-zero if any failed.
 """
@@ -27,9 +28,9 @@ import harness  # noqa: E402
 
 SHAPES = {
     "embedded-crc": ([], "crc"),
-    "embedded-secure": ([], "secure"),
+    "embedded-secure": (["--store", "memory"], "secure"),
     "processes-crc": (["--processes"], "crc"),
-    "processes-secure": (["--processes"], "secure"),
+    "processes-secure": (["--processes", "--store", "memory"], "secure"),
 }
 
 

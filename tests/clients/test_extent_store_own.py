@@ -110,6 +110,37 @@ class ExtentStore(OwnCluster):
                 begun.clear()
                 done.clear()
 
+    def test_logs_and_metadata_on_devices_of_their_own(self):
+        fast = self.parent / "fast"
+        fast.mkdir()
+        devices = ["--log-device", fast, "--meta-device", str(fast / "meta-$id")]
+        refused = self.cluster.up("--log-device", self.parent / "one", check=False)
+        self.assertIn("cannot share", refused.stderr)
+        self.cluster.up("--processes", *devices, options={"bluestore_block_size": 1 << 30})
+        self.assertEqual(sorted(p.name for p in fast.iterdir()),
+                         [f"meta-{n}" for n in range(3)] + [f"osd.{n}.log" for n in range(3)])
+        run("ceph", "osd", "pool", "create", "p", "8", conf=self.cluster.conf)
+        begun, done = {}, {}
+        for life in range(2):
+            self.write_until_killed(life, 1, begun, done)
+            self.fsck()
+            self.cluster.up("--processes", new=False)
+            self.verify(begun, done)
+        self.cluster.down()
+        self.fsck()
+        (fast / "osd.1.log").rename(fast / "away")
+        for tried in (self.cluster.up("--processes", new=False, check=False),
+                      run(Loligo.binary(), "fsck", "--dir", self.cluster.dir, check=False)):
+            self.assertNotEqual(tried.returncode, 0)
+            self.assertIn("block.wal", tried.stderr)
+            self.assertIn("is missing: the log of this store", tried.stderr)
+        shutil.copy(fast / "osd.0.log", fast / "osd.1.log")
+        tried = self.cluster.up("--processes", new=False, check=False)
+        self.assertIn("belongs to another store", tried.stderr)
+        shutil.move(fast / "away", fast / "osd.1.log")
+        self.cluster.up("--processes", new=False)
+        self.verify(begun, done)
+
     def flip_where(self, pattern):
         """Turns a bit over in the middle of `pattern`, wherever an OSD's device has it; says on which."""
         hit = []

@@ -27,7 +27,7 @@ pub(crate) fn measure(clients: Option<&str>) -> Result<()> {
     let port = free_port()?.to_string();
     let dir = std::env::temp_dir().join(format!("loligo-idle-{}", std::process::id()));
     let dir_text = dir.to_str().context("the temporary directory has a plain name")?;
-    run(&loligo, &["up", "--dir", dir_text, "--processes", "--detach", "--port", &port])?;
+    run(&loligo, &["up", "--dir", dir_text, "--store", "memory", "--processes", "--detach", "--port", &port])?;
     let measured = with_pool(dir_text, program, clients.unwrap_or(CLIENTS));
     let down = run(&loligo, &["down", "--dir", dir_text]);
     std::fs::remove_dir_all(&dir).with_context(|| format!("{dir_text} cannot be removed"))?;

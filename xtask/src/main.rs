@@ -29,7 +29,10 @@ usage: cargo xtask VERB
                    tests/clients/stress_rados.py, such as --seconds 600 --seed 1
   stress-rbd [ARGS...]
                    writers of one block image among snapshots, clones, resizes and kill -9, verified, minutes long:
-                   ARGS are those of tests/clients/stress_rbd.py";
+                   ARGS are those of tests/clients/stress_rbd.py
+  stress-kill [ARGS...]
+                   all daemons killed with -9 again and again under fio with verification, fsck after each: ARGS are
+                   those of tests/clients/stress_kill.py, such as --rounds 200";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -55,6 +58,7 @@ fn verb(words: &[&str]) -> Result<()> {
         ["test", ref which @ ..] => test(which),
         ["clients-of", suite, ref tests @ ..] => clients::test_with_release(suite, tests),
         ["stress", ref args @ ..] => stress("stress_rados.py", args),
+        ["stress-kill", ref args @ ..] => stress("stress_kill.py", args),
         ["stress-rbd", ref args @ ..] => stress("stress_rbd.py", args),
         _ => bail!("{USAGE}"),
     }

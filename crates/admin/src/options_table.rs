@@ -153,7 +153,21 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_crush_initial_weight", Float, "-1.000000", "The weight of a new OSD; negative for its size in TiB"),
     // OSDs.
     option("osd_data", Text, "/var/lib/ceph/osd/$cluster-$id", "Where an OSD keeps its data").startup(),
-    option("osd_objectstore", Text, "memstore", "The kind of object store").startup(),
+    option("osd_objectstore", Text, "extent", "The kind of object store")
+        .one_of(&["extent", "memory", "memstore"])
+        .startup(),
+    option("bluestore_block_size", Size, "17179869184", "The size of the file that a new extent store gets").startup(),
+    option("bluestore_block_wal_path", Text, "", "Where a new extent store's log is; empty for with its data")
+        .startup(),
+    option("bluestore_block_wal_size", Size, "0", "The size of a file made for that; 0 for the usual log's").startup(),
+    option("bluestore_block_db_path", Text, "", "Where a new extent store's metadata is; empty for with its data")
+        .startup(),
+    option("bluestore_block_db_size", Size, "0", "The size of a file made for that; 0 for a sixteenth of the data's")
+        .startup(),
+    option("osd_log_device_model", Text, "", "The device that one with a log should behave like").startup(),
+    option("osd_meta_device_model", Text, "", "The device that one with metadata should behave like").startup(),
+    option("bdev_enable_discard", Bool, "true", "Tell the device, or a file's file system, what is free again")
+        .startup(),
     option(
         "osd_device_model",
         Text,
@@ -162,7 +176,9 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .startup(),
     option("memstore_device_bytes", Size, "1073741824", "The size of an OSD's memory store").min(4096.0),
-    option("osd_memory_target", Size, "4294967296", "Memory that an OSD aims at").basic().min(939_524_096.0),
+    option("osd_memory_target", Size, "134217728", "Memory that an OSD aims at; half of it is its store's cache")
+        .basic()
+        .min(16_777_216.0),
     option("osd_failsafe_full_ratio", Float, "0.970000", "Usage beyond which an OSD takes only what makes room")
         .min(0.0)
         .max(1.0),

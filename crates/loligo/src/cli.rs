@@ -65,9 +65,16 @@ pub(crate) struct Up {
     /// How many OSDs a new cluster gets [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) osds: Option<u16>,
-    /// Where the objects of a new cluster are kept [default: memory]
+    /// Where the objects of a new cluster are kept [default: extent]
     #[arg(long, value_enum)]
     pub(crate) store: Option<Store>,
+    /// Keeps the logs of a new cluster's OSDs on faster media: a file or block device for one OSD, a directory or a path
+    /// with $id for several
+    #[arg(long, value_name = "PATH")]
+    pub(crate) log_device: Option<String>,
+    /// The same for the metadata
+    #[arg(long, value_name = "PATH")]
+    pub(crate) meta_device: Option<String>,
     /// Makes every OSD's disk behave like another: nvme, ssd, hdd, hdd-array, or a file of figures; of a new cluster
     /// with the extent store
     #[arg(long, value_name = "MODEL")]
@@ -123,6 +130,12 @@ pub(crate) struct OsdArgs {
     /// The cluster's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
+    /// Where an OSD that is new keeps its log, if not with its data: a file or block device
+    #[arg(long, value_name = "PATH")]
+    pub(crate) log_device: Option<PathBuf>,
+    /// The same for its metadata
+    #[arg(long, value_name = "PATH")]
+    pub(crate) meta_device: Option<PathBuf>,
 }
 
 /// `loligo sim`.

@@ -2,6 +2,7 @@
 //!
 //! Owns the reading of configuration and keys. Every complaint names the file it is about.
 
+use crate::cli::OsdArgs;
 use crate::cluster_dir::{ClusterDir, PidFile};
 use crate::conf::Conf;
 use crate::layout::MON_NAME;
@@ -24,6 +25,10 @@ use wire::types::{AddrVec, EntityAddr, EntityType, Uuid};
 
 /// The name of an embedded cluster's one process.
 pub(crate) const EMBEDDED: &str = "loligo";
+
+/// The options that name the devices of an OSD's log and metadata, where those are not with its data.
+pub(crate) const LOG_PATH: &str = "bluestore_block_wal_path";
+pub(crate) const META_PATH: &str = "bluestore_block_db_path";
 
 /// The range of ports that Ceph's daemons choose from (`ms_bind_port_min`, `ms_bind_port_max`).
 const OSD_PORTS: std::ops::RangeInclusive<u16> = 6800..=7568;
@@ -155,7 +160,10 @@ fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub
     let nonce = std::process::id().wrapping_mul(4096).wrapping_add(id as u32);
     let addr = EntityAddr::msgr2(listener.local_addr()?, nonce);
     let key = read_key(&dir.daemon_keyring(&name), &AuthName::new(EntityType::OSD, id.to_string()))?;
-    let options = cluster.conf.values_for(&name);
+    let mut options = cluster.conf.values_for(&name);
+    for path in [LOG_PATH, META_PATH] {
+        options.entry(path.to_owned()).and_modify(|path| *path = admin::settings::expand(path, &name));
+    }
     Ok(OsdSetup {
         id: OsdId(id),
         fsid: cluster.fsid,
@@ -197,7 +205,8 @@ pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
 }
 
 /// `loligo osd`.
-pub(crate) fn run_osd(dir: &ClusterDir, id: i32) -> anyhow::Result<()> {
+pub(crate) fn run_osd(dir: &ClusterDir, args: &OsdArgs) -> anyhow::Result<()> {
+    let id = args.id;
     let mut signals = StopSignals::catch()?;
     let cluster = ClusterConfig::read(dir)?;
     if !cluster.osds.contains(&id) {
@@ -205,7 +214,12 @@ pub(crate) fn run_osd(dir: &ClusterDir, id: i32) -> anyhow::Result<()> {
     }
     let name = format!("osd.{id}");
     let _pid_file = dir.take_pid_file(&name)?;
-    let setup = osd_setup(dir, &cluster, id, None)?;
+    let mut setup = osd_setup(dir, &cluster, id, None)?;
+    for (path, option) in [(&args.log_device, LOG_PATH), (&args.meta_device, META_PATH)] {
+        let Some(path) = path else { continue };
+        let whole = std::path::absolute(path).with_context(|| format!("{}: not a usable path", path.display()))?;
+        setup.options.insert(option.to_owned(), whole.display().to_string());
+    }
     logging::to_file(&dir.log(&name))?;
     allow_many_files();
     let mut threads = DaemonThreads::default();

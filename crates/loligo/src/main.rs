@@ -34,7 +34,7 @@ fn run(verb: &Verb) -> anyhow::Result<()> {
         Verb::Down(args) => down::run(&ClusterDir::new(&args.dir)?),
         Verb::Status(args) => status::run(&ClusterDir::new(&args.dir)?, args.format),
         Verb::Mon(args) => daemons::run_mon(&ClusterDir::new(&args.dir)?),
-        Verb::Osd(args) => daemons::run_osd(&ClusterDir::new(&args.dir)?, args.id),
+        Verb::Osd(args) => daemons::run_osd(&ClusterDir::new(&args.dir)?, args),
         Verb::Fsck(args) => store_verbs::fsck(args),
         Verb::Store(verb) => store_verbs::store(verb),
         Verb::Sim(args) => sim::run(args),

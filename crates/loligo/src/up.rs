@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// The monitor's well-known port.
 const PORT_DEFAULT: u16 = 3300;
 /// Where the objects are kept, unless said otherwise.
-const STORE_DEFAULT: cli::Store = cli::Store::Memory;
+const STORE_DEFAULT: cli::Store = cli::Store::Extent;
 /// Enough for three copies.
 const OSDS_DEFAULT: u16 = 3;
 /// How long a cluster may take to become HEALTH_OK.
@@ -95,6 +95,9 @@ fn check_existing(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
         let conf = dir.ceph_conf();
         bail!("{} holds a cluster already: set osd_device_model in {}", dir.root().display(), conf.display());
     }
+    if args.log_device.is_some() || args.meta_device.is_some() {
+        bail!("{} holds a cluster already: its stores stay on the devices they were made on", dir.root().display());
+    }
     let there = ClusterConfig::read(dir)?.store()?;
     if args.store.is_some_and(|store| store.option() != there) {
         bail!("{} holds a cluster whose store is {there}; leave --store out to resume it", dir.root().display());
@@ -110,6 +113,13 @@ fn lay_out_new(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
     let mut options = vec![("osd_objectstore".to_owned(), args.store.unwrap_or(STORE_DEFAULT).option().to_owned())];
     if let Some(model) = &args.device_model {
         options.push(("osd_device_model".to_owned(), device_model(args, model)?));
+    }
+    for (flag, path, option) in
+        [("log", &args.log_device, daemons::LOG_PATH), ("meta", &args.meta_device, daemons::META_PATH)]
+    {
+        if let Some(path) = path {
+            options.push((option.to_owned(), member_path(args, flag, path)?));
+        }
     }
     for option in &args.set {
         let (key, value) = option.split_once('=').with_context(|| format!("--set {option}: expected KEY=VALUE"))?;
@@ -139,6 +149,21 @@ fn device_model(args: &cli::Up, model: &str) -> anyhow::Result<String> {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => bail!("--device-model {model}: {error}"),
     }
+}
+
+/// Where the OSDs of a new cluster keep their logs, or metadata, as their option has it: `$id` is an OSD's number.
+fn member_path(args: &cli::Up, flag: &str, path: &str) -> anyhow::Result<String> {
+    if args.store.unwrap_or(STORE_DEFAULT) != cli::Store::Extent {
+        bail!("--{flag}-device {path}: a store in memory has no devices; leave --store out");
+    }
+    let whole = std::path::absolute(path).with_context(|| format!("--{flag}-device {path}: not a usable path"))?;
+    let whole = if whole.is_dir() { whole.join(format!("osd.$id.{flag}")) } else { whole };
+    let text = whole.to_str().with_context(|| format!("--{flag}-device {path}: not a usable path"))?;
+    let osds = args.osds.unwrap_or(OSDS_DEFAULT);
+    if osds > 1 && !text.contains("$id") && !text.contains("${id}") {
+        bail!("--{flag}-device {path}: {osds} OSDs cannot share it; name a directory, or a path with $id in it");
+    }
+    Ok(text.to_owned())
 }
 
 fn check_port(port: u16) -> anyhow::Result<()> {

@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::limits::CLIENT_REQUEST_BYTES_MAX;
 use crate::osd::Osd;
 use base::OsdId;
+use maps::OsdState;
 use std::collections::BTreeMap;
 use wire::messages::OsdRoom;
 use wire::net::Envelope;
@@ -43,6 +44,9 @@ pub struct Rooms {
     others: BTreeMap<OsdId, Room>,
     /// What others have been told.
     told: BTreeMap<OsdId, Room>,
+    /// What was used when the map's full ratio was passed, until the map says so: who was told to wait for that map must
+    /// not wait in vain, however soon there is room again.
+    full_at: Option<u64>,
     /// The share of a store beyond which only what makes room goes (`osd_failsafe_full_ratio`).
     failsafe_ratio: f64,
 }
@@ -50,7 +54,7 @@ pub struct Rooms {
 impl Default for Rooms {
     fn default() -> Rooms {
         let (own, others, told) = (None, BTreeMap::new(), BTreeMap::new());
-        Rooms { own, others, told, failsafe_ratio: 0.97 }
+        Rooms { own, others, told, full_at: None, failsafe_ratio: 0.97 }
     }
 }
 
@@ -78,6 +82,18 @@ impl Rooms {
         let halves = if into_reserve { 1 } else { 2 };
         let left = |room: Room| room.free.saturating_sub(self.reserve(room) / 2 * halves);
         members.iter().filter_map(of).map(left).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether the map is about to call one of these OSDs full: then clients will hold their writes back by themselves.
+    pub(crate) fn will_be_called_full(&self, me: OsdId, members: &[OsdId], full_ratio: f32) -> bool {
+        let of = |osd: &OsdId| if *osd == me { self.own } else { self.others.get(osd).copied() };
+        let mut rooms = members.iter().filter_map(of);
+        full_ratio > 0.0 && rooms.any(|room| room.used_ratio() >= f64::from(full_ratio))
+    }
+
+    /// What the monitor is told to be used, if `used` is.
+    pub(crate) fn to_be_reported(&self, used: u64) -> u64 {
+        self.full_at.map_or(used, |full| full.max(used))
     }
 
     /// What clients may have under way here at once: so much that all OSDs together, each judging by news that may be
@@ -115,6 +131,9 @@ impl Osd {
         let passed = |room: Room| ratios.map(|ratio| room.used_ratio() >= f64::from(ratio));
         // The monitor should know at once: it is the map by which clients hold their writes back.
         core.stats_changed |= before.is_some_and(|before| passed(before) != passed(room));
+        if core.map.full_ratio > 0.0 && passed(room)[2] && !core.map.state(core.me()).contains(OsdState::FULL) {
+            core.rooms.full_at = Some(core.store_used);
+        }
         core.sessions.set_bytes_max(core.rooms.under_way_max());
         let told = tell_peers(core);
         self.let_go_on();
@@ -134,6 +153,10 @@ impl Osd {
         let map = std::sync::Arc::clone(&core.map);
         core.rooms.others.retain(|osd, _| map.is_up(*osd));
         core.rooms.told.retain(|osd, _| map.is_up(*osd));
+        if map.full_ratio <= 0.0 || map.state(core.me()).contains(OsdState::FULL) {
+            // The truth from now on.
+            core.stats_changed |= core.rooms.full_at.take().is_some();
+        }
         tell_peers(core);
     }
 

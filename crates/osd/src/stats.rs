@@ -77,6 +77,7 @@ impl Reporter {
         let stored: i64 = by_pool.values().map(|room| room.allocated).sum();
         // A store on a device knows better: objects take whole blocks there, and what was overwritten leaves late.
         let used = stored.max(i64::try_from(core.store_used).unwrap_or(i64::MAX));
+        let used = core.rooms.to_be_reported(used.unsigned_abs()).cast_signed();
         let room = StoreStatfs {
             total: core.config.store_bytes,
             available: core.config.store_bytes.saturating_sub(used.unsigned_abs()),

@@ -2,10 +2,10 @@
 
 mod harness;
 
-use base::{Duration, Errno};
+use base::{Duration, Errno, OsdId};
 use harness::{Cluster, POOL, client_addr};
-use maps::PgPool;
 use maps::pool::PoolFlags;
+use maps::{OsdState, PgPool};
 use wire::messages::backoff_op::{BLOCK, UNBLOCK};
 use wire::osd::{OpCode, OsdOpItem, RequestFlags};
 use wire::types::{AddrKind, EntityAddr, UTime};
@@ -71,6 +71,7 @@ fn no_member_is_given_what_its_store_would_refuse() {
     (0..3).for_each(|osd| c.set_room(osd, 1000 * MIB, 500 * MIB));
     c.settle_for(Duration::from_secs(1));
     assert_eq!(answer(&mut c, "a", write("12345"), none), Some(0), "there is room");
+    // Without ratios in the map nobody would ever call the OSDs full.
     for tight in 0..3 {
         c.set_room(tight, 1000 * MIB, 30 * MIB);
         c.settle_for(Duration::from_secs(1));
@@ -87,6 +88,19 @@ fn no_member_is_given_what_its_store_would_refuse() {
         assert_eq!(answer(&mut c, "b", write("1234"), none), Some(0), "there is room again");
         assert_eq!(answer(&mut c, "a", write("12345"), none), Some(0));
     }
+    // With them the map is about to, and clients wait for it: it has to come, even if there is room again at once.
+    c.publish(|_, inc| inc.new_full_ratio = Some(0.95));
+    c.settle_for(Duration::from_secs(1));
+    c.set_room(1, 1024 * MIB, 30 * MIB);
+    assert_eq!(answer(&mut c, "new", write("1"), none), None, "sent again once the map says that there is room");
+    assert_eq!(answer(&mut c, "new", write("1"), tries), Some(Errno::ENOSPC.code()));
+    c.set_room(1, 1024 * MIB, 500 * MIB);
+    c.settle_for(Duration::from_secs(10));
+    assert!(c.used_ratio(1) > 0.95, "what was is reported until the map has it");
+    c.publish(|_, inc| inc.new_state.extend([(OsdId(1), OsdState::FULL)]));
+    c.settle_for(Duration::from_secs(10));
+    assert!(c.used_ratio(1) < 0.95, "and the truth from then on");
+    assert_eq!(answer(&mut c, "new", write("1"), none), Some(0));
 }
 
 #[test]

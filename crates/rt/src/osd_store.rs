@@ -3,10 +3,10 @@
 //! Owns the choice, the opening of each, and what a clean stop leaves: a memory store its image, an extent store a
 //! checkpoint.
 
-use crate::block_device::{BlockDevice, Ended};
+use crate::block_device::Ended;
 use crate::clock::entropy;
+use crate::extent_devices::{ExtentDevices, size_option};
 use crate::image;
-use crate::shaped_device::{ShapedDevice, device_model};
 use admin::counters::{Counter, Gauge};
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
@@ -17,7 +17,7 @@ use std::fmt::Display;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use store::extent::{self, Label, OpenError};
+use store::extent::{self, Label};
 use store::{
     CommitId, Completion, ExtentOptions, ExtentStore, MemoryStore, ObjectStore, ReadId, ReadRequest, ReadResult,
     StoreError, Transaction,
@@ -34,11 +34,11 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
-    /// The kind that the option `osd_objectstore` names; memory where it is not set.
+    /// The kind that the option `osd_objectstore` names; the extent store where it is not set.
     pub fn of(options: &BTreeMap<String, String>) -> Result<StoreKind, String> {
         match options.get("osd_objectstore").map(String::as_str) {
-            None | Some("memory" | "memstore") => Ok(StoreKind::Memory),
-            Some("extent") => Ok(StoreKind::Extent),
+            Some("memory" | "memstore") => Ok(StoreKind::Memory),
+            None | Some("extent") => Ok(StoreKind::Extent),
             Some(other) => Err(format!("osd_objectstore = {other}: expected memory or extent")),
         }
     }
@@ -56,16 +56,12 @@ impl StoreKind {
 /// are held back from the map's full ratio of it on.
 pub const MEMORY_STORE_BYTES: u64 = 16 << 30;
 
-/// The size of the file that a new extent store gets where `bluestore_block_size` does not say. It is sparse: what is
-/// not written takes no room.
-const BLOCK_BYTES: u64 = 16 << 30;
+/// What an OSD's memory aims at where `osd_memory_target` does not say; half of it is the cache of its store.
+const MEMORY_TARGET: u64 = 128 << 20;
 
-/// The log of a new extent store: at the most a sixteenth of its device. Half of it has to hold the largest transaction
-/// (`osd_max_write_size` is 90 MiB); what is used day by day is far less.
-const LOG_BYTES_MAX: u64 = 256 << 20;
-
-/// Memory for pages, objects and data where `osd_memory_target` does not say.
-const CACHE_BYTES: usize = 64 << 20;
+/// The smallest run of free blocks that a device is told of: 1 MiB. What objects leave behind is larger, and what
+/// overwriting leaves is soon used again; a file system takes as long for a block as for a thousand.
+const DISCARD_BLOCKS_MIN: u64 = 256;
 
 /// An OSD's store.
 #[derive(Debug)]
@@ -74,31 +70,16 @@ pub(crate) enum OsdStore {
     Extent(Box<ExtentDrive>),
 }
 
-/// An extent store and its device.
+/// An extent store and its devices.
 #[derive(Debug)]
 pub(crate) struct ExtentDrive {
     store: ExtentStore,
-    device: ShapedDevice,
+    devices: ExtentDevices,
     ended: Vec<Ended>,
 }
 
 fn in_file(path: &Path, error: &dyn Display) -> String {
     format!("{}: {error}", path.display())
-}
-
-fn size_option(options: &BTreeMap<String, String>, name: &str) -> Result<Option<u64>, String> {
-    let Some(text) = options.get(name) else { return Ok(None) };
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &text[digits.len()..] {
-        "" | "B" => Some(0),
-        "K" | "Ki" => Some(10),
-        "M" | "Mi" => Some(20),
-        "G" | "Gi" => Some(30),
-        "T" | "Ti" => Some(40),
-        _ => None,
-    };
-    let value = digits.parse::<u64>().ok().zip(shift).and_then(|(n, shift)| n.checked_mul(1 << shift));
-    value.map(Some).ok_or_else(|| format!("{name} = {text}: expected a size in bytes, such as 16G"))
 }
 
 impl OsdStore {
@@ -154,7 +135,7 @@ impl OsdStore {
     pub(crate) fn bells(&self) -> io::Result<Vec<OwnedFd>> {
         match self {
             OsdStore::Memory { .. } => Ok(Vec::new()),
-            OsdStore::Extent(drive) => drive.device.bells(),
+            OsdStore::Extent(drive) => drive.devices.bells(),
         }
     }
 
@@ -226,7 +207,7 @@ fn new_name(fsid_file: &Path) -> Result<Uuid, String> {
     Ok(fsid)
 }
 
-/// The store on `block`, which may be a link to a device. A new one is laid down where there is none yet.
+/// The store on `block` and what belongs to it. A new one is laid down where there is none yet.
 fn open_extent(
     id: OsdId,
     cluster: Uuid,
@@ -234,30 +215,28 @@ fn open_extent(
     options: &BTreeMap<String, String>,
 ) -> Result<(OsdStore, Uuid), String> {
     let (block, fsid_file) = (data.join("block"), data.join("fsid"));
-    let bytes = size_option(options, "bluestore_block_size")?.unwrap_or(BLOCK_BYTES);
-    let memory = size_option(options, "osd_memory_target")?.map(|bytes| (bytes / 2) as usize);
-    let settings = ExtentOptions { cache_bytes: memory.unwrap_or(CACHE_BYTES), ..ExtentOptions::default() };
-    let is_new = !fsid_file.exists();
-    let mut device = BlockDevice::open(&block, if is_new { bytes } else { 0 }).map_err(|e| in_file(&block, &e))?;
-    let mut opened = extent::open(&mut device, settings);
-    if is_new && opened.as_ref().err() == Some(&OpenError::NoStore) {
-        let mut rng = SecretRng::from_entropy(entropy());
+    let memory = size_option(options, "osd_memory_target")?.unwrap_or(MEMORY_TARGET);
+    let discards =
+        options.get("bdev_enable_discard").is_none_or(|value| matches!(value.as_str(), "true" | "1" | "yes"));
+    let settings = ExtentOptions {
+        cache_bytes: (memory / 2) as usize,
+        discard_blocks_min: discards.then_some(DISCARD_BLOCKS_MIN),
+        ..ExtentOptions::default()
+    };
+    let mut rng = SecretRng::from_entropy(entropy());
+    let (mut devices, new) = ExtentDevices::open(data, options, !fsid_file.exists(), rng.u64())?;
+    if let Some(areas) = new {
         let label = Label { cluster, osd: id, store: Uuid::from_random(rng.bytes()), salt: rng.u64() };
-        let log_bytes = LOG_BYTES_MAX.min(bytes / 16);
-        extent::format(&mut device, label, log_bytes).map_err(|e| in_file(&block, &e))?;
-        opened = extent::open(&mut device, settings);
+        extent::format(&mut devices, label, &areas).map_err(|e| in_file(&block, &e))?;
     }
-    let store = opened.map_err(|e| in_file(&block, &e))?;
+    let store = extent::open(&mut devices, settings).map_err(|e| in_file(&block, &e))?;
     let label = *store.label();
     if label.cluster != cluster || label.osd != id {
         return Err(in_file(&block, &format!("is the store of osd.{} of cluster {}", label.osd, label.cluster)));
     }
     // For whoever looks; the store knows its name itself.
     std::fs::write(&fsid_file, format!("{}\n", label.store)).map_err(|e| in_file(&fsid_file, &e))?;
-    let model = options.get("osd_device_model").map(|text| device_model(text)).transpose()?;
-    let seed = SecretRng::from_entropy(entropy()).u64();
-    let device = ShapedDevice::new(device, model.map(|model| (model, seed))).map_err(|e| in_file(&block, &e))?;
-    Ok((OsdStore::Extent(Box::new(ExtentDrive { store, device, ended: Vec::new() })), label.store))
+    Ok((OsdStore::Extent(Box::new(ExtentDrive { store, devices, ended: Vec::new() })), label.store))
 }
 
 impl ExtentDrive {
@@ -275,10 +254,10 @@ impl ExtentDrive {
     /// Hands the store's requests to the device and takes what has ended; whether anything has.
     fn work(&mut self, now: Option<Instant>) -> io::Result<bool> {
         while let Some((id, io)) = self.store.poll_device() {
-            self.device.push(now, id, io);
+            self.devices.push(now, id, io);
         }
-        self.device.submit()?;
-        self.device.ended(now, &mut self.ended)?;
+        self.devices.submit()?;
+        self.devices.ended(now, &mut self.ended)?;
         let any = !self.ended.is_empty();
         for (id, result) in self.ended.drain(..) {
             self.store.device_done(id, result);
@@ -292,8 +271,8 @@ impl ExtentDrive {
             if let Some(value) = done(&mut self.store) {
                 return Ok(value);
             }
-            if !self.work(None)? && !self.store.has_work() && self.device.in_flight() > 0 {
-                self.device.wait()?;
+            if !self.work(None)? && !self.store.has_work() && self.devices.in_flight() > 0 {
+                self.devices.wait()?;
             }
         }
     }

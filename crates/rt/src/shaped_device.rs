@@ -10,7 +10,7 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use store::extent::device::{DeviceFailed, Io, IoBuf, IoId};
+use store::extent::device::{DeviceFailed, Io, IoBuf, IoId, ReadAt, WriteAt};
 
 /// What comes back from a request that has ended.
 type Outcome = Result<Option<IoBuf>, DeviceFailed>;
@@ -111,6 +111,26 @@ impl ShapedDevice {
             shaping.arm(now)?;
         }
         Ok(())
+    }
+}
+
+impl ReadAt for ShapedDevice {
+    fn read_at(&mut self, offset: u64, buf: &mut IoBuf) -> Result<(), DeviceFailed> {
+        self.device.read_at(offset, buf)
+    }
+
+    fn size(&self) -> u64 {
+        self.device.size()
+    }
+}
+
+impl WriteAt for ShapedDevice {
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), DeviceFailed> {
+        self.device.write_at(offset, data)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceFailed> {
+        self.device.flush()
     }
 }
 

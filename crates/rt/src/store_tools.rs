@@ -2,7 +2,7 @@
 //!
 //! Owns the reading; nothing here writes, and a device in use is refused.
 
-use crate::block_device::ReadOnlyDevice;
+use crate::extent_devices::ReadOnlyDevices;
 use base::{Instant, PgId};
 use bytes::Bytes;
 use std::path::Path;
@@ -31,14 +31,14 @@ pub enum LookError {
 
 /// Checks a store; `deep` also reads all data.
 pub fn check(path: &Path, deep: bool) -> Result<CheckReport, LookError> {
-    Ok(extent::check(&mut ReadOnlyDevice::open(path)?, deep))
+    Ok(extent::check(&mut ReadOnlyDevices::open(path)?, deep))
 }
 
 /// An opened store.
 #[derive(Debug)]
 pub struct StoreReader {
     store: ExtentStore,
-    device: ReadOnlyDevice,
+    device: ReadOnlyDevices,
 }
 
 /// An object as it is listed.
@@ -56,7 +56,7 @@ const LIST_PAGE: usize = 1000;
 impl StoreReader {
     /// Opens it, the log included.
     pub fn open(path: &Path) -> Result<StoreReader, LookError> {
-        let mut device = ReadOnlyDevice::open(path)?;
+        let mut device = ReadOnlyDevices::open(path)?;
         let options = ExtentOptions { read_only: true, ..ExtentOptions::default() };
         let store = extent::open(&mut device, options)?;
         Ok(StoreReader { store, device })

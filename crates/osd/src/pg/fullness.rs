@@ -3,8 +3,9 @@
 //! Owns the judgement of one write by what it would add. Follows Ceph v16.2 `src/osd/PrimaryLogPG.cc`
 //! (`prepare_transaction`, `do_op`): what does not grow the pool goes; a client that says that it wants to try hears
 //! why not; every other gets no answer, because it holds its writes itself once it has the map, and sends them again
-//! when there is room. Where a member's store is about to be full although the map does not say so yet, all hear that
-//! there is no space: no member may be given what its store would refuse.
+//! when there is room. Where a member's store is about to be full although the map does not say so yet, it is the same
+//! if the map is going to, and otherwise all hear that there is no space: no member may be given what its store would
+//! refuse.
 
 use super::Pg;
 use super::client_io::ClientRequest;
@@ -89,8 +90,13 @@ impl Pg {
             Some(pool) if pool.flags.contains(PoolFlags::FULL_QUOTA) => Verdict::Refused(Errno::EDQUOT),
             Some(_) => Verdict::Refused(Errno::ENOSPC),
             None if self.has_room_for(core, bytes_brought(&outcome.changes), tries && !grows) => Verdict::Goes,
+            None if !tries && self.will_be_full(core) => Verdict::Dropped,
             None => Verdict::Refused(Errno::ENOSPC),
         }
+    }
+
+    fn will_be_full(&self, core: &Core) -> bool {
+        core.rooms.will_be_called_full(core.me(), &self.sets.acting, core.map.full_ratio)
     }
 
     /// Whether every member has room for so many bytes from each primary. Who removes a large thing writes small ones,

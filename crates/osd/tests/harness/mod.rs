@@ -6,6 +6,7 @@ use base::rng::SecretRng;
 use base::{Duration, Epoch, Instant, OsdId, PgId, PoolId, Rng};
 use bytes::Bytes;
 use maps::osd_state::WEIGHT_ONE;
+use maps::stats::OsdStat;
 use maps::{Incremental, OsdAddrs, OsdMap, OsdState, PgPool};
 use osd::{BootImage, Command, Osd, OsdConfig};
 use std::collections::{BTreeMap, VecDeque};
@@ -56,6 +57,7 @@ pub(crate) struct Cluster {
     /// Sessions between these OSDs deliver nothing.
     pub(crate) cut: Vec<(i32, i32)>,
     pub(crate) pg_stats: BTreeMap<PgId, Bytes>,
+    used_ratios: BTreeMap<i32, f64>,
     pub(crate) log: Vec<String>,
     /// The last report of each OSD's counters.
     pub(crate) manager_reports: BTreeMap<i32, messages::MgrReport>,
@@ -110,6 +112,7 @@ impl Cluster {
             next_tid: 0,
             cut: Vec::new(),
             pg_stats: BTreeMap::new(),
+            used_ratios: BTreeMap::new(),
             log: Vec::new(),
             manager_reports: BTreeMap::new(),
             cluster_log: Vec::new(),
@@ -210,6 +213,11 @@ impl Cluster {
         self.drain(id);
     }
 
+    /// How full an OSD said that it is.
+    pub(crate) fn used_ratio(&self, id: i32) -> f64 {
+        self.used_ratios[&id]
+    }
+
     pub(crate) fn osd(&self, id: i32) -> &Osd {
         &self.nodes[&id].osd
     }
@@ -284,6 +292,8 @@ impl Cluster {
             Message::MgrReport(m) => drop(self.manager_reports.insert(osd, *m)),
             Message::Log(m) => self.cluster_log.extend(m.entries.into_iter().map(|entry| entry.text)),
             Message::PgStats(m) => {
+                let stat = OsdStat::from_bytes(&m.osd_stat.0).expect("our own report");
+                self.used_ratios.insert(osd, stat.statfs.used_ratio());
                 for (pg, stat) in m.pg_stats {
                     self.pg_stats.insert(pg, stat.0);
                 }

@@ -114,7 +114,10 @@ impl CheckReport {
 /// Checks a store; `deep` also reads all data.
 pub fn check(device: &mut dyn ReadAt, deep: bool) -> CheckReport {
     let mut report = CheckReport { deep, ..CheckReport::default() };
-    let opened = superblock::find(device).and_then(|sb| Ok((sb, open::load(device, &sb, 1 << 20)?)));
+    let opened = superblock::find(device).and_then(|sb| {
+        superblock::check_members(device, &sb)?;
+        Ok((sb, open::load(device, &sb, 1 << 20)?))
+    });
     let (sb, db) = match opened {
         Ok(opened) => opened,
         Err(error) => {
@@ -130,7 +133,7 @@ pub fn check(device: &mut dyn ReadAt, deep: bool) -> CheckReport {
         sb: &sb,
         deep,
         report: &mut report,
-        named: BlockSet::new(sb.geometry.blocks),
+        named: BlockSet::new(sb.geometry.space_blocks()),
         extra: BTreeMap::new(),
         collections: collections.chain(db.trash.iter().map(|number| number.0)).collect(),
         objects: BTreeMap::new(),
@@ -140,7 +143,9 @@ pub fn check(device: &mut dyn ReadAt, deep: bool) -> CheckReport {
     }
     let Walk { mut named, extra, .. } = walk;
     report.collections = db.collections.len() as u64;
-    named.insert(BlockRun::new(0, sb.geometry.data_start()));
+    for run in sb.geometry.fixed() {
+        named.insert(run);
+    }
     db.space.image().without(&named).into_iter().for_each(|run| report.found(Problem::Leak(run)));
     named.without(db.space.image()).into_iter().for_each(|run| report.found(Problem::Free(run)));
     check_holders(db.shared.iter(), extra, &mut report);

@@ -1,4 +1,4 @@
-//! The extent store: durable, checksummed, on one file or block device.
+//! The extent store: durable, checksummed, on one file or block device, or with its log and metadata on faster ones.
 //!
 //! Owns the format (`FORMAT.md`) and the engine behind it, which does no I/O itself: it hands out requests for a
 //! device and takes their ends (`device`). A transaction is carried out in memory, written to the log with everything
@@ -26,7 +26,7 @@ mod tree;
 pub use check::{CheckReport, Problem, check};
 pub use engine::figures::{ExtentCounts, ExtentOptions, Usage};
 pub use engine::store::ExtentStore;
-pub use open::{format, open};
+pub use open::{format, geometry, open};
 pub use state::cache::CacheCounts;
 pub use superblock::{Label, OpenError};
 

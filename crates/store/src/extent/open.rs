@@ -7,7 +7,7 @@ use super::device::{IoBuf, ReadAt, WriteAt};
 use super::engine::figures::ExtentOptions;
 use super::engine::jobs;
 use super::engine::store::ExtentStore;
-use super::layout::{BLOCK, BlockRun, Geometry, SUPERBLOCKS};
+use super::layout::{Areas, BLOCK, BlockRun, Geometry, Role, SUPERBLOCKS};
 use super::log::record::Entry;
 use super::log::replay;
 use super::log::{Log, USUAL_BYTES_MAX};
@@ -24,9 +24,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use wire::{Decoder, Malformed};
 
-/// Lays an empty store down on a device, whatever it held before.
-pub fn format(device: &mut dyn WriteAt, label: Label, log_bytes: u64) -> Result<(), OpenError> {
-    let geometry = Geometry::new(device.size(), log_bytes)?;
+/// Lays an empty store down on devices of these sizes, one behind the other, whatever they held before.
+pub fn format(device: &mut dyn WriteAt, label: Label, areas: &Areas) -> Result<(), OpenError> {
+    let geometry = Geometry::new(areas)?;
     let nothing = IoBuf::new(BLOCK as usize);
     for block in SUPERBLOCKS.into_iter().flatten() {
         device.write_at(block * BLOCK, nothing.as_ref())?;
@@ -55,6 +55,11 @@ pub fn format(device: &mut dyn WriteAt, label: Label, log_bytes: u64) -> Result<
         device.write_at(geometry.log_start() * BLOCK + at, &usual.as_ref()[..len as usize])?;
         at += len;
     }
+    for role in [Role::Meta, Role::Log] {
+        if let Some(run) = geometry.member(role) {
+            device.write_at(run.start * BLOCK, superblock::member_label(&label, role, run).as_ref())?;
+        }
+    }
     device.flush()?;
     let superblock = Superblock {
         label,
@@ -71,9 +76,15 @@ pub fn format(device: &mut dyn WriteAt, label: Label, log_bytes: u64) -> Result<
     Ok(device.flush()?)
 }
 
-/// Opens a store: everything that was acknowledged is in it.
+/// The areas of the store on a main device: they say which devices belong to it beside that.
+pub fn geometry(main: &mut dyn ReadAt) -> Result<Geometry, OpenError> {
+    Ok(superblock::find(main)?.geometry)
+}
+
+/// Opens a store on all its devices, one behind the other: everything that was acknowledged is in it.
 pub fn open(device: &mut dyn ReadAt, options: ExtentOptions) -> Result<ExtentStore, OpenError> {
     let sb = superblock::find(device)?;
+    superblock::check_members(device, &sb)?;
     let mut end = None;
     loop {
         let mut db = load(device, &sb, options.cache_bytes)?;

@@ -1,10 +1,10 @@
 //! The superblock: what a store is, and where its last checkpoint left everything.
 //!
-//! Owns its form and the choice among its four copies. Generation n is written to both copies of its parity, so that a
+//! Owns its form and the choice among its four copies, and the labels of devices beside the main one. Generation n is written to both copies of its parity, so that a
 //! torn write leaves the other parity whole, and one damaged block leaves the other copy.
 
 use super::device::{DeviceFailed, IoBuf, ReadAt};
-use super::layout::{BLOCK, Geometry, SUPERBLOCKS};
+use super::layout::{BLOCK, BlockRun, Geometry, Role, SUPERBLOCKS};
 use super::tree::page::PagePtr;
 use base::OsdId;
 use base::checksum::{CRC_SEED, crc32c};
@@ -12,7 +12,10 @@ use wire::types::Uuid;
 use wire::{Decoder, Encoder, Malformed};
 
 const MAGIC: &[u8; 8] = b"LOLIGOX1";
-const VERSION: u32 = 1;
+/// The version of a store on one device, and of one with devices beside it, which older readers must not touch.
+const VERSIONS: [u32; 2] = [1, 2];
+
+const MEMBER_MAGIC: &[u8; 8] = b"LOLIGOM1";
 
 /// Whose a store is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +63,7 @@ impl Superblock {
         let mut e = Encoder::with_capacity(256);
         e.raw(MAGIC);
         e.u32(0);
-        e.u32(VERSION);
+        e.u32(VERSIONS[usize::from(self.geometry.meta_blocks > 0 || self.geometry.log_apart)]);
         e.put(&self.label.cluster);
         e.put(&self.label.osd);
         e.put(&self.label.store);
@@ -76,6 +79,8 @@ impl Superblock {
         e.u32(self.log.previous_crc);
         e.u64(self.next_number);
         e.u64(self.bitmap_sum);
+        e.u64(self.geometry.meta_blocks);
+        e.bool(self.geometry.log_apart);
         let mut buf = IoBuf::copy_of(e.as_slice());
         let out = buf.as_mut();
         let crc = crc32c(CRC_SEED, &out[12..]);
@@ -91,12 +96,11 @@ impl Superblock {
         if d.u32()? != crc32c(CRC_SEED, d.peek()) {
             return Err(Malformed::new("superblock", "does not match its checksum"));
         }
-        if d.u32()? != VERSION {
+        if !VERSIONS.contains(&d.u32()?) {
             return Err(Malformed::new("superblock", "has an unknown version"));
         }
         let label = Label { cluster: d.get()?, osd: d.get()?, store: d.get()?, salt: d.u64()? };
-        let geometry = Geometry { blocks: d.u64()?, log_blocks: d.u64()? };
-        geometry.check()?;
+        let (blocks, log_blocks) = (d.u64()?, d.u64()?);
         let generation = d.u64()?;
         let has_root = d.bool()?;
         let root = Some(PagePtr::decode(&mut d)?).filter(|_| has_root);
@@ -104,13 +108,54 @@ impl Superblock {
         if !log.position.is_multiple_of(BLOCK) {
             return Err(Malformed::new("superblock", "has a log that begins inside a block"));
         }
-        Ok(Superblock { label, geometry, generation, root, log, next_number: d.u64()?, bitmap_sum: d.u64()? })
+        let (next_number, bitmap_sum) = (d.u64()?, d.u64()?);
+        // Zeros where everything lies on one device.
+        let geometry = Geometry { blocks, log_blocks, meta_blocks: d.u64()?, log_apart: d.bool()? };
+        geometry.check()?;
+        Ok(Superblock { label, geometry, generation, root, log, next_number, bitmap_sum })
     }
 
     /// The blocks where this generation belongs.
     pub(crate) fn places(&self) -> [u64; 2] {
         SUPERBLOCKS[(self.generation % 2) as usize]
     }
+}
+
+/// What the first block of a device beside the main one says.
+pub(crate) fn member_label(label: &Label, role: Role, run: BlockRun) -> IoBuf {
+    let mut e = Encoder::with_capacity(64);
+    e.raw(MEMBER_MAGIC);
+    e.u32(0);
+    e.put(&label.store);
+    e.u8(match role {
+        Role::Meta => 1,
+        Role::Log => 2,
+    });
+    e.u64(run.len);
+    let mut buf = IoBuf::copy_of(e.as_slice());
+    let out = buf.as_mut();
+    let crc = crc32c(CRC_SEED, &out[12..]);
+    out[8..12].copy_from_slice(&crc.to_le_bytes());
+    buf
+}
+
+/// Refuses devices beside the main one that are not this store's.
+pub(crate) fn check_members(device: &mut dyn ReadAt, sb: &Superblock) -> Result<(), OpenError> {
+    if sb.geometry.all_blocks() * BLOCK > device.size() {
+        return Err(Malformed::new("extent store", "is larger than its devices").into());
+    }
+    for role in [Role::Meta, Role::Log] {
+        let Some(run) = sb.geometry.member(role) else { continue };
+        let mut buf = IoBuf::new(BLOCK as usize);
+        device.read_at(run.start * BLOCK, &mut buf)?;
+        if buf.as_ref() != member_label(&sb.label, role, run).as_ref() {
+            return Err(match role {
+                Role::Meta => OpenError::NotItsMeta,
+                Role::Log => OpenError::NotItsLog,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Why a device was not opened.
@@ -122,6 +167,12 @@ pub enum OpenError {
     /// It has no store.
     #[error("holds no extent store")]
     NoStore,
+    /// The device given for its metadata is another's.
+    #[error("the metadata's device belongs to another store")]
+    NotItsMeta,
+    /// The device given for its log is another's.
+    #[error("the log's device belongs to another store")]
+    NotItsLog,
     /// What it has is damaged.
     #[error("corrupt: {0}")]
     Corrupt(#[from] Malformed),
@@ -164,7 +215,7 @@ mod tests {
     fn sample(generation: u64) -> Superblock {
         Superblock {
             label: Label { cluster: Uuid([1; 16]), osd: OsdId(3), store: Uuid([2; 16]), salt: 77 },
-            geometry: Geometry::new(64 << 20, 1 << 20).expect("there is room"),
+            geometry: Geometry::new(&crate::extent::layout::Areas::single(64 << 20, 1 << 20)).expect("there is room"),
             generation,
             root: Some(PagePtr { block: 900, blocks: 2, crc: 5 }),
             log: LogPoint { sequence: 4, position: 8192, previous_crc: 6 },

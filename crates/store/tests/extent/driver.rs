@@ -4,6 +4,7 @@ use crate::disk::{Disk, Still};
 use base::{Instant, OsdId, Rng};
 use bytes::Bytes;
 use std::collections::VecDeque;
+use store::extent::layout::{Areas, BLOCK, Geometry};
 use store::extent::{ExtentOptions, ExtentStore, Label, check, format, open};
 use store::{
     AttrsWant, CollectionId, CommitId, Completion, Extent, ListWant, ObjectStore, ObjectView, ObjectWant, OmapWant,
@@ -16,7 +17,7 @@ pub(crate) const DEVICE_BYTES: usize = 16 << 20;
 pub(crate) const LOG_BYTES: u64 = 512 << 10;
 
 pub(crate) fn options() -> ExtentOptions {
-    ExtentOptions { cache_bytes: 256 << 10, direct_min: 16 << 10, discard: true, read_only: false }
+    ExtentOptions { cache_bytes: 256 << 10, direct_min: 16 << 10, discard_blocks_min: Some(2), read_only: false }
 }
 
 pub(crate) fn label() -> Label {
@@ -24,9 +25,20 @@ pub(crate) fn label() -> Label {
 }
 
 pub(crate) fn formatted(bytes: usize, log_bytes: u64) -> Vec<u8> {
+    laid_down(&Areas::single(bytes as u64, log_bytes))
+}
+
+/// With devices for the metadata and the log beside the main one: one behind the other, on a disk as forgetful as all
+/// of them together.
+pub(crate) fn formatted_apart() -> Vec<u8> {
+    laid_down(&Areas { main: DEVICE_BYTES as u64, meta: 4 << 20, log: LOG_BYTES, log_apart: true })
+}
+
+fn laid_down(areas: &Areas) -> Vec<u8> {
+    let blocks = Geometry::new(areas).expect("there is room").all_blocks();
     // What a device held before is of no interest.
-    let mut device = Still(vec![0x5A; bytes]);
-    format(&mut device, label(), log_bytes).expect("there is room");
+    let mut device = Still(vec![0x5A; (blocks * BLOCK) as usize]);
+    format(&mut device, label(), areas).expect("there is room");
     device.0
 }
 

@@ -3,7 +3,7 @@
 use super::checkpoint::Want;
 use super::store::{ExtentStore, Leaving, Purpose};
 use crate::extent::device::Io;
-use crate::extent::layout::{BLOCK, BlockRun};
+use crate::extent::layout::{BLOCK, BlockRun, push_run};
 use crate::extent::log::record;
 use crate::extent::objects::execute;
 use crate::extent::state::db::Layer;
@@ -93,8 +93,8 @@ impl ExtentStore {
     pub(super) fn release(&mut self) {
         let oldest = self.reading.first().copied().unwrap_or(u64::MAX);
         while let Some(leaving) = self.leaving.pop_front_if(|leaving| leaving.before < oldest) {
-            for run in leaving.runs {
-                if self.options.discard {
+            for run in joined(leaving.runs) {
+                if self.options.discard_blocks_min.is_some_and(|min| run.len >= min) {
                     let io = Io::Discard { offset: run.start * BLOCK, len: run.len * BLOCK };
                     self.request(io, Purpose::Discard(run));
                 } else {
@@ -109,4 +109,12 @@ impl ExtentStore {
         (run.start..run.end()).for_each(|block| self.db.forget_block(block));
         self.db.space.release(run);
     }
+}
+
+/// The same blocks in as few runs as there are.
+fn joined(mut runs: Vec<BlockRun>) -> Vec<BlockRun> {
+    runs.sort_unstable();
+    let mut out = Vec::new();
+    runs.into_iter().for_each(|run| push_run(&mut out, run));
+    out
 }

@@ -9,15 +9,15 @@ pub struct ExtentOptions {
     pub cache_bytes: usize,
     /// Writes of at least so many bytes go to their places at once, smaller ones by the log.
     pub direct_min: usize,
-    /// Whether the device is told which blocks are free.
-    pub discard: bool,
+    /// The device is told which blocks are free, in runs of at least so many; none where it is not.
+    pub discard_blocks_min: Option<u64>,
     /// Whether it is only looked at: nothing is written, no transaction taken.
     pub read_only: bool,
 }
 
 impl Default for ExtentOptions {
     fn default() -> ExtentOptions {
-        ExtentOptions { cache_bytes: 32 << 20, direct_min: 64 << 10, discard: false, read_only: false }
+        ExtentOptions { cache_bytes: 32 << 20, direct_min: 64 << 10, discard_blocks_min: None, read_only: false }
     }
 }
 

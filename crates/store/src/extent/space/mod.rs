@@ -119,8 +119,10 @@ const MAGIC: u32 = 0x4D42_584C;
 impl Space {
     /// A device of which only the fixed areas are taken. Every page of its bitmap is to be written.
     pub(crate) fn new(geometry: Geometry) -> Space {
-        let mut used = BlockSet::new(geometry.blocks);
-        used.insert(BlockRun::new(0, geometry.data_start()));
+        let mut used = BlockSet::new(geometry.space_blocks());
+        for run in geometry.fixed() {
+            used.insert(run);
+        }
         let pages = vec![PageState::default(); geometry.bitmap_pages() as usize];
         let changed = (0..geometry.bitmap_pages()).collect();
         let (cursor, page_cursor) = (geometry.data_start(), geometry.pages_start());
@@ -155,7 +157,8 @@ impl Space {
     /// Hands out exactly `len` consecutive blocks for pages: from the end of the device, where no data lies, and, once
     /// that is full, from anywhere.
     pub(crate) fn allocate_whole(&mut self, len: u64) -> Option<BlockRun> {
-        let (data, pages, end) = (self.geometry.data_start(), self.geometry.pages_start(), self.geometry.blocks);
+        let geometry = self.geometry;
+        let (data, pages, end) = (geometry.data_start(), geometry.pages_start(), geometry.space_blocks());
         let areas = [(self.page_cursor, end), (pages, end), (data, pages)];
         let run = areas.into_iter().find_map(|(from, to)| self.find_whole(from, to, len))?;
         self.hand_out(run);
@@ -290,19 +293,19 @@ impl Space {
         if self.sum() != sum {
             return Err(bad("does not match the superblock"));
         }
-        let fixed = BlockRun::new(0, self.geometry.data_start());
-        let beyond = BlockRun::new(self.geometry.blocks, self.image.words.len() as u64 * 64 - self.geometry.blocks);
+        let end = self.geometry.space_blocks();
+        let beyond = BlockRun::new(end, self.image.words.len() as u64 * 64 - end);
         let mut without = self.image.clone();
-        if !without.remove(fixed) || !without.insert(beyond) {
+        if !self.geometry.fixed().all(|run| without.remove(run)) || !without.insert(beyond) {
             return Err(bad("has the fixed areas free or what is beyond the end taken"));
         }
-        self.image_used = self.image.count() - fixed.len;
+        self.image_used = self.image.count() - self.geometry.fixed().map(|run| run.len).sum::<u64>();
         self.used = self.image.clone();
         self.free = self.geometry.data_blocks() - self.image_used;
-        let pages = BlockRun::new(self.geometry.pages_start(), self.geometry.blocks - self.geometry.pages_start());
+        let pages = BlockRun::new(self.geometry.pages_start(), end - self.geometry.pages_start());
         let mut for_data = self.image.clone();
         for_data.remove(pages);
-        let taken = for_data.count() - fixed.len;
+        let taken = for_data.count() - self.geometry.data_start();
         self.free_for_data = self.geometry.pages_start() - self.geometry.data_start() - taken;
         self.changed.clear();
         Ok(())
@@ -319,10 +322,11 @@ fn parse_page(index: u64, slot: u64, bytes: &[u8]) -> Option<PageState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extent::layout::Areas;
     use base::Rng;
 
     fn geometry() -> Geometry {
-        Geometry::new(600 << 20, 1 << 20).expect("there is room")
+        Geometry::new(&Areas::single(600 << 20, 1 << 20)).expect("there is room")
     }
 
     #[test]

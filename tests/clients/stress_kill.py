@@ -86,10 +86,10 @@ class Objects:
 
 
 def start_fio(conf, log):
-    flags = ["--name=kill", "--ioengine=rbd", "--clientname=admin", "--pool=p", "--rbdname=disk", f"--conf={conf}",
+    flags = ["--name=kill", "--ioengine=rbd", "--clientname=admin", "--pool=p", "--rbdname=disk",
              "--rw=randwrite", "--bsrange=4k-64k", "--iodepth=16", "--time_based", "--runtime=1000000",
              "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=256", "--randrepeat=0"]
-    # The configuration is the cluster's for librbd's own reading of it, too.
+    # The engine reads the configuration that the environment names.
     return subprocess.Popen(["fio", *flags], stdout=log, stderr=subprocess.STDOUT, env=dict(os.environ, CEPH_CONF=str(conf)))
 
 

@@ -141,6 +141,52 @@ class ExtentStore(OwnCluster):
         self.cluster.up("--processes", new=False)
         self.verify(begun, done)
 
+    def test_a_placement_group_travels_between_stores(self):
+        import rados
+        self.cluster.up(options={"mon_allow_pool_size_one": "true"})
+        conf = self.cluster.conf
+        run("ceph", "osd", "pool", "create", "p", "1", conf=conf)
+        run("ceph", "osd", "pool", "set", "p", "size", "1", "--yes-i-really-mean-it", conf=conf)
+        with rados.Rados(conffile=str(conf)) as cluster, cluster.open_ioctx("p") as io:
+            for number in range(30):
+                io.write(f"o{number}", random.Random(number).randbytes(number * 10_000), offset=number * 4096)
+                io.set_xattr(f"o{number}", "a", b"x" * number)
+            with rados.WriteOpCtx() as op:
+                io.set_omap(op, tuple(f"key{n:04}" for n in range(2500)), tuple(b"v" * (n % 50) for n in range(2500)))
+                io.operate_write_op(op, "o7")
+        self.cluster.down()
+
+        def store(*args, osd, check=True):
+            return run(Loligo.binary(), "store", *args, "--dir", self.cluster.dir, "--id", osd, check=check)
+
+        has = {osd: json.loads(store("list", "--format", "json", osd=osd).stdout) for osd in range(3)}
+        (pg,) = {name for names in has.values() for name in names if name.endswith(".0") and name != "meta"}
+        home = next(osd for osd in has if pg in has[osd])
+        away = next(osd for osd in has if pg not in has[osd])
+        first, second = self.parent / "first", self.parent / "second"
+        said = store("export", "--pg", pg, "--file", first, osd=home).stdout
+        self.assertIn(f"pg {pg}", said)
+        for tried, why in ((store("import", "--file", first, osd=home, check=False), "has pg"),
+                           (store("export", "--pg", "77.0", "--file", second, osd=home, check=False), "no such"),
+                           (store("export", "--pg", pg, "--file", first, osd=home, check=False), "exists")):
+            self.assertNotEqual(tried.returncode, 0)
+            self.assertIn(why, tried.stderr)
+        whole = first.read_bytes()
+        for at, byte, why in ((8, 9, "unknown version"), (len(whole) // 2, whole[len(whole) // 2] ^ 1, "checksum")):
+            second.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1:])
+            self.assertIn(why, store("import", "--file", second, osd=away, check=False).stderr)
+        second.write_bytes(whole[:-30])
+        self.assertIn("cut off", store("import", "--file", second, osd=away, check=False).stderr)
+        second.unlink()
+        self.assertEqual(json.loads(store("list", "--format", "json", osd=away).stdout), has[away], "nothing of it was taken")
+        store("import", "--file", first, osd=away)
+        store("export", "--pg", pg, "--file", second, osd=away)
+        self.assertEqual(second.read_bytes(), whole, "what went in comes out")
+        self.fsck()
+        self.cluster.up(new=False)
+        with rados.Rados(conffile=str(conf)) as cluster, cluster.open_ioctx("p") as io:
+            self.assertEqual(io.read("o29", 1 << 20)[29 * 4096:], random.Random(29).randbytes(290_000))
+
     def flip_where(self, pattern):
         """Turns a bit over in the middle of `pattern`, wherever an OSD's device has it; says on which."""
         hit = []

@@ -226,6 +226,25 @@ pub(crate) enum StoreVerb {
         #[arg(long)]
         data: bool,
     },
+    /// Write a placement group to a file, for `import`
+    Export {
+        #[command(flatten)]
+        at: StoreArgs,
+        /// The placement group, such as 1.a
+        #[arg(long, value_name = "PG")]
+        pg: String,
+        /// The file, which must not exist
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Take a placement group from a file that `export` has written; the OSD must not have it
+    Import {
+        #[command(flatten)]
+        at: StoreArgs,
+        /// The file
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Describe the format, byte by byte
     Format,
 }

@@ -16,6 +16,7 @@ use rt::osd_daemon::{self, OsdSetup};
 use rt::osd_store::StoreKind;
 use rt::signals::StopSignals;
 use rt::threads::DaemonThreads;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use wire::auth::ConMode;
@@ -160,10 +161,7 @@ fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub
     let nonce = std::process::id().wrapping_mul(4096).wrapping_add(id as u32);
     let addr = EntityAddr::msgr2(listener.local_addr()?, nonce);
     let key = read_key(&dir.daemon_keyring(&name), &AuthName::new(EntityType::OSD, id.to_string()))?;
-    let mut options = cluster.conf.values_for(&name);
-    for path in [LOG_PATH, META_PATH] {
-        options.entry(path.to_owned()).and_modify(|path| *path = admin::settings::expand(path, &name));
-    }
+    let options = store_options(cluster, &name);
     Ok(OsdSetup {
         id: OsdId(id),
         fsid: cluster.fsid,
@@ -202,6 +200,34 @@ pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
     let mut threads = DaemonThreads::default();
     threads.start(&name, setup, mon_daemon::run)?;
     Ok(threads.run_until_stopped(&mut signals)?)
+}
+
+/// What it takes to open an OSD's store.
+#[derive(Debug)]
+pub(crate) struct StoreSetup {
+    /// The cluster.
+    pub(crate) fsid: Uuid,
+    /// The OSD's directory.
+    pub(crate) data: PathBuf,
+    /// Its options.
+    pub(crate) options: BTreeMap<String, String>,
+}
+
+impl StoreSetup {
+    /// Reads it.
+    pub(crate) fn read(dir: &ClusterDir, id: i32) -> anyhow::Result<StoreSetup> {
+        let (cluster, name) = (ClusterConfig::read(dir)?, format!("osd.{id}"));
+        Ok(StoreSetup { fsid: cluster.fsid, data: dir.data(&name), options: store_options(&cluster, &name) })
+    }
+}
+
+/// An OSD's options, its own number in the paths of its store's devices.
+fn store_options(cluster: &ClusterConfig, name: &str) -> BTreeMap<String, String> {
+    let mut options = cluster.conf.values_for(name);
+    for path in [LOG_PATH, META_PATH] {
+        options.entry(path.to_owned()).and_modify(|path| *path = admin::settings::expand(path, name));
+    }
+    options
 }
 
 /// `loligo osd`.

@@ -1,14 +1,17 @@
 //! `loligo fsck` and `loligo store`: an OSD's extent store, while the OSD is down.
 //!
-//! Owns finding the devices and printing. Nothing here writes.
+//! Owns finding the devices and printing. Only `store import` writes to one.
 
 use crate::cli::{Format, FsckArgs, StoreArgs, StoreVerb};
 use crate::cluster_dir::ClusterDir;
+use crate::daemons;
 use anyhow::{Context, bail};
+use base::OsdId;
+use rt::pg_transfer::{self, Transferred};
 use rt::store_tools::{self, CheckReport, FORMAT, StoreReader};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The device of an OSD.
 fn block(dir: &ClusterDir, id: i32) -> anyhow::Result<PathBuf> {
@@ -90,6 +93,44 @@ pub(crate) fn store(verb: &StoreVerb) -> anyhow::Result<()> {
         StoreVerb::Stats(args) => stats(args),
         StoreVerb::List { at, collection } => list(at, collection.as_deref()),
         StoreVerb::Dump { at, collection, object, data } => dump(at, collection, object, *data),
+        StoreVerb::Export { at, pg, file } => export(at, pg, file),
+        StoreVerb::Import { at, file } => import(at, file),
+    }
+}
+
+fn export(args: &StoreArgs, pg: &str, file: &Path) -> anyhow::Result<()> {
+    let path = block(&ClusterDir::new(&args.dir)?, args.id)?;
+    let out = std::fs::File::create_new(file).with_context(|| file.display().to_string())?;
+    let done = pg_transfer::export(&path, pg, &mut std::io::BufWriter::new(&out)).map_err(anyhow::Error::from);
+    match done.and_then(|done| out.sync_all().map(|()| done).map_err(anyhow::Error::from)) {
+        Ok(done) => {
+            say_transferred(args, pg, &done);
+            Ok(())
+        }
+        Err(error) => {
+            // Half a file is worse than none.
+            let _ = std::fs::remove_file(file);
+            Err(error.context(format!("osd.{}", args.id)))
+        }
+    }
+}
+
+fn import(args: &StoreArgs, file: &Path) -> anyhow::Result<()> {
+    let dir = ClusterDir::new(&args.dir)?;
+    block(&dir, args.id)?;
+    let setup = daemons::StoreSetup::read(&dir, args.id)?;
+    let done = pg_transfer::import(&setup.data, OsdId(args.id), setup.fsid, &setup.options, file);
+    let (pg, done) = done.with_context(|| file.display().to_string())?;
+    say_transferred(args, &pg, &done);
+    Ok(())
+}
+
+fn say_transferred(args: &StoreArgs, pg: &str, done: &Transferred) {
+    match args.format {
+        Format::Plain => println!("osd.{}: pg {pg}, {} objects, {} bytes of data", args.id, done.objects, done.bytes),
+        Format::Json => {
+            println!("{}", json!({ "osd": args.id, "pg": pg, "objects": done.objects, "bytes": done.bytes }));
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod mon_daemon;
 pub mod mon_store;
 pub mod osd_daemon;
 pub mod osd_store;
+pub mod pg_transfer;
 pub mod reactor;
 pub mod shaped_device;
 pub mod signals;

@@ -177,6 +177,14 @@ impl OsdStore {
         }
     }
 
+    /// Commits and waits: for tools, when nobody is served.
+    pub(crate) fn commit(&mut self, transaction: Transaction) -> Result<(), StoreError> {
+        match self {
+            OsdStore::Memory { store, .. } => store.commit(&transaction),
+            OsdStore::Extent(drive) => drive.commit(transaction),
+        }
+    }
+
     /// Leaves what a clean stop leaves.
     pub(crate) fn close(&mut self) -> Result<(), String> {
         match self {
@@ -281,6 +289,15 @@ impl ExtentDrive {
         self.store.submit_read(Instant::ZERO, ReadId(0), request);
         let answer = self.work_until(|store| match store.poll_completion() {
             Some(Completion::Read(_, result)) => Some(result),
+            _ => None,
+        });
+        answer.map_err(|_| StoreError::Device)?
+    }
+
+    fn commit(&mut self, transaction: Transaction) -> Result<(), StoreError> {
+        self.store.submit_commit(Instant::ZERO, CommitId(0), transaction);
+        let answer = self.work_until(|store| match store.poll_completion() {
+            Some(Completion::Committed(_, result)) => Some(result),
             _ => None,
         });
         answer.map_err(|_| StoreError::Device)?

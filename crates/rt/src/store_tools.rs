@@ -62,6 +62,11 @@ impl StoreReader {
         Ok(StoreReader { store, device })
     }
 
+    /// The cluster that it belongs to.
+    pub(crate) fn cluster(&self) -> wire::types::Uuid {
+        self.store.label().cluster
+    }
+
     /// Whose it is, and how full.
     pub fn describe(&self) -> (String, Usage) {
         let label = self.store.label();
@@ -95,7 +100,7 @@ impl StoreReader {
 
     /// The objects of a collection; none where it has no such name.
     pub fn objects(&mut self, collection: &str) -> Result<Option<Vec<Listed>>, LookError> {
-        let Some(collection) = parse(collection) else { return Ok(None) };
+        let Some(collection) = parse_collection(collection) else { return Ok(None) };
         let mut out = Vec::new();
         for id in self.ids(collection)? {
             let what = ReadWhat::Object(id.clone(), ObjectWant::default());
@@ -106,7 +111,7 @@ impl StoreReader {
         Ok(Some(out))
     }
 
-    fn ids(&mut self, collection: CollectionId) -> Result<Vec<ObjectId>, LookError> {
+    pub(crate) fn ids(&mut self, collection: CollectionId) -> Result<Vec<ObjectId>, LookError> {
         let (mut out, mut from) = (Vec::new(), None);
         loop {
             let want = ListWant { from, max: LIST_PAGE, attr: None };
@@ -123,30 +128,35 @@ impl StoreReader {
 
     /// Everything of an object but its data, which `data` asks for; none where there is none of that name.
     pub fn object(&mut self, collection: &str, id: &str, data: bool) -> Result<Option<ObjectView>, LookError> {
-        let Some(collection) = parse(collection) else { return Ok(None) };
+        let Some(collection) = parse_collection(collection) else { return Ok(None) };
         let Some(id) = self.ids(collection)?.into_iter().find(|object| format!("{object:?}") == id) else {
             return Ok(None);
         };
-        let whole = Extent { offset: 0, len: u64::MAX };
-        let all = OmapWant::Range {
-            after: Bytes::new(),
-            prefix: Bytes::new(),
-            entries: u64::MAX,
-            bytes: u64::MAX,
-            values: true,
-        };
-        let want = ObjectWant {
-            attrs: AttrsWant::All,
-            data: if data { vec![whole] } else { Vec::new() },
-            allocated: vec![whole],
-            omap_header: true,
-            omap: vec![all],
-        };
+        Ok(Some(self.view(collection, id, everything(if data { vec![WHOLE] } else { Vec::new() }))?))
+    }
+
+    /// What is wanted of an object.
+    pub(crate) fn view(
+        &mut self,
+        collection: CollectionId,
+        id: ObjectId,
+        want: ObjectWant,
+    ) -> Result<ObjectView, LookError> {
         match self.ask(collection, ReadWhat::Object(id, want))? {
-            ReadResult::Object(view) => Ok(Some(*view)),
-            _ => Ok(None),
+            ReadResult::Object(view) => Ok(*view),
+            _ => unreachable!("the store answers the question that was asked"),
         }
     }
+}
+
+/// All of an object.
+const WHOLE: Extent = Extent { offset: 0, len: u64::MAX };
+
+/// Everything of an object but its data, of which this is wanted.
+pub(crate) fn everything(data: Vec<Extent>) -> ObjectWant {
+    let all =
+        OmapWant::Range { after: Bytes::new(), prefix: Bytes::new(), entries: u64::MAX, bytes: u64::MAX, values: true };
+    ObjectWant { attrs: AttrsWant::All, data, allocated: vec![WHOLE], omap_header: true, omap: vec![all] }
 }
 
 fn name(collection: CollectionId) -> String {
@@ -156,6 +166,7 @@ fn name(collection: CollectionId) -> String {
     }
 }
 
-fn parse(text: &str) -> Option<CollectionId> {
+/// The collection of a name: `meta`, or a placement group such as 1.a.
+pub(crate) fn parse_collection(text: &str) -> Option<CollectionId> {
     if text == "meta" { Some(CollectionId::Meta) } else { PgId::parse(text).map(CollectionId::Pg) }
 }

@@ -1,7 +1,8 @@
 //! The object-store contract: collections of objects with data, attributes and an ordered key-value map.
 //!
 //! Owns what a store promises an OSD (`contract`), the transactions and read requests it is spoken to with, the store
-//! that keeps everything in memory, the durable one, and the conformance suite that every store passes. Refuses to know about PGs'
+//! that keeps everything in memory, the durable one, the stream by which a collection travels between stores, and the
+//! conformance suite that every store passes. Refuses to know about PGs'
 //! meaning, replication or clients; does no I/O and reads no clock.
 //!
 //! Invariants: a transaction applies as a whole or not at all; transactions of one collection apply in the order of
@@ -16,6 +17,7 @@ pub mod extent;
 pub mod id;
 pub mod limits;
 pub mod memory;
+pub mod pg_stream;
 pub mod read;
 pub mod transaction;
 

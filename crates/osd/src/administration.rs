@@ -36,6 +36,11 @@ impl Osd {
         }
     }
 
+    /// How much memory this OSD aims at, in bytes.
+    pub fn memory_target(&self) -> u64 {
+        self.core.settings.number("osd_memory_target") as u64
+    }
+
     /// Takes note of the driver's counts.
     pub fn note_transport(&mut self, counts: &Transport) {
         self.transport = *counts;

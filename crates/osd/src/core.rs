@@ -310,7 +310,9 @@ impl Core {
     /// What was left with a commit.
     pub fn take_commit(&mut self, id: CommitId) -> Option<CommitFor> {
         let (began, whose) = self.commits.remove(&id.0)?;
-        self.commit_latency.add(self.now.since(began));
+        let took = self.now.since(began);
+        self.commit_latency.add(took);
+        self.histograms.committed(took);
         Some(whose)
     }
 

@@ -7,7 +7,7 @@
 use crate::ops::OpClass;
 use crate::pg::client_io::ClientRequest;
 use admin::histogram::Histogram;
-use base::Instant;
+use base::{Duration, Instant};
 
 admin::counters! {
     /// Operations, placement groups, maps and room.
@@ -94,6 +94,7 @@ pub struct OpHistograms {
     w_in: Histogram,
     rw_in: Histogram,
     rw_out: Histogram,
+    commit: Histogram,
 }
 
 impl OpHistograms {
@@ -108,8 +109,14 @@ impl OpHistograms {
         }
     }
 
+    /// Counts a commit of the store.
+    pub(crate) fn committed(&mut self, took: Duration) {
+        self.commit.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), 0);
+    }
+
     /// Shows each: its name and what it is of.
     pub(crate) fn visit(&self, see: &mut dyn FnMut(&str, &str, &Histogram)) {
+        see("commit_latency_histogram", "Commits of the store by latency", &self.commit);
         see("op_r_latency_out_bytes_histogram", "Reads by latency (waiting included) and bytes returned", &self.r_out);
         see("op_w_latency_in_bytes_histogram", "Writes by latency (waiting included) and bytes brought", &self.w_in);
         let rw = "Writes that depend on contents by latency (waiting included) and bytes";

@@ -9,7 +9,7 @@
 
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -22,6 +22,9 @@ const ENTRIES: u32 = 256;
 
 /// A write that is durable when it completes (`RWF_DSYNC` of Linux's `linux/fs.h`).
 const DURABLE: i32 = 2;
+
+/// How long a device may stay locked by a process that has just been killed.
+const LET_GO_LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A device.
 pub struct BlockDevice {
@@ -58,7 +61,7 @@ impl BlockDevice {
             Err(error) if error.kind() == ErrorKind::InvalidInput => open(OFlags::empty())?,
             other => other?,
         };
-        if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !lock(&file, FlockOperation::NonBlockingLockExclusive) {
             return Err(io::Error::new(ErrorKind::ResourceBusy, "is in use by another process"));
         }
         let size = size_of_device(&file)?;
@@ -256,7 +259,7 @@ impl ReadOnlyDevice {
     /// Opens it. What a running OSD writes meanwhile would look like damage: it is refused.
     pub fn open(path: &Path) -> io::Result<ReadOnlyDevice> {
         let file = File::open(path)?;
-        if rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared).is_err() {
+        if !lock(&file, FlockOperation::NonBlockingLockShared) {
             return Err(io::Error::new(ErrorKind::ResourceBusy, "is in use: stop its OSD first"));
         }
         let size = size_of_device(&file)?;
@@ -272,6 +275,19 @@ impl ReadAt for ReadOnlyDevice {
     fn size(&self) -> u64 {
         self.size
     }
+}
+
+/// Locks a device. The kernel lets go of the ring of a killed process, and of the files in it, a little after the process
+/// is gone.
+fn lock(file: &File, how: FlockOperation) -> bool {
+    let began = std::time::Instant::now();
+    while rustix::fs::flock(file, how).is_err() {
+        if began.elapsed() > LET_GO_LIMIT {
+            return false;
+        }
+        std::thread::sleep(LET_GO_LIMIT / 100);
+    }
+    true
 }
 
 fn size_of_device(mut file: &File) -> io::Result<u64> {

@@ -96,7 +96,10 @@ fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
         options: setup.options,
     };
     let engine = Osd::new(now, config, SecretRng::from_entropy(entropy()), boot);
-    Ok(OsdDaemon { name: format!("osd.{}", setup.id), engine, store })
+    let mut daemon = OsdDaemon { name: format!("osd.{}", setup.id), engine, store };
+    // Before the first report to the manager: what is not declared there can never be reported on that session.
+    daemon.note_store();
+    Ok(daemon)
 }
 
 fn metadata(setup: &OsdSetup, store_bytes: u64) -> Metadata {
@@ -157,6 +160,7 @@ impl Daemon for OsdDaemon {
 
     fn handle_timer(&mut self, now: Instant) {
         self.note_store();
+        self.store.set_memory_target(self.engine.memory_target());
         self.engine.handle_timer(now);
     }
 

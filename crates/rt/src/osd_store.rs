@@ -75,6 +75,8 @@ pub(crate) enum OsdStore {
 pub(crate) struct ExtentDrive {
     store: ExtentStore,
     devices: ExtentDevices,
+    /// What the cache was made for, in bytes.
+    memory_target: u64,
     ended: Vec<Ended>,
 }
 
@@ -110,6 +112,15 @@ impl OsdStore {
         let OsdStore::Extent(drive) = self else { return None };
         let usage = drive.store.usage();
         Some(Room { total: usage.total, free: usage.free })
+    }
+
+    /// Changes what its memory aims at, in bytes; half of it is the cache.
+    pub(crate) fn set_memory_target(&mut self, bytes: u64) {
+        if let OsdStore::Extent(drive) = self
+            && core::mem::replace(&mut drive.memory_target, bytes) != bytes
+        {
+            drive.store.set_cache_bytes((bytes / 2) as usize);
+        }
     }
 
     /// What it has counted; none where it does not count.
@@ -244,7 +255,10 @@ fn open_extent(
     }
     // For whoever looks; the store knows its name itself.
     std::fs::write(&fsid_file, format!("{}\n", label.store)).map_err(|e| in_file(&fsid_file, &e))?;
-    Ok((OsdStore::Extent(Box::new(ExtentDrive { store, devices, ended: Vec::new() })), label.store))
+    Ok((
+        OsdStore::Extent(Box::new(ExtentDrive { store, devices, memory_target: memory, ended: Vec::new() })),
+        label.store,
+    ))
 }
 
 impl ExtentDrive {

@@ -125,6 +125,12 @@ impl ExtentStore {
         &self.label
     }
 
+    /// Changes how much is kept in memory of pages, objects and data.
+    pub fn set_cache_bytes(&mut self, bytes: usize) {
+        self.options.cache_bytes = bytes;
+        self.db.cache.set_bytes_max(bytes);
+    }
+
     /// What has been counted.
     pub fn counts(&self) -> ExtentCounts {
         ExtentCounts { cache: self.db.cache.counts(), ..self.counts }

@@ -89,6 +89,14 @@ impl Cache {
         }
     }
 
+    /// Changes the bound; what is too much goes at once.
+    pub(crate) fn set_bytes_max(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        while self.bytes > self.bytes_max {
+            self.turn();
+        }
+    }
+
     pub(crate) fn counts(&self) -> CacheCounts {
         CacheCounts { hits: self.hits, misses: self.misses, bytes: self.bytes as u64 }
     }

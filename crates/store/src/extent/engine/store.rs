@@ -29,6 +29,9 @@ use wire::Encoder;
 /// Bytes of direct writes after which a checkpoint begins: what they replaced is free only after it.
 const DIRECT_BYTES_MAX: u64 = 256 << 20;
 
+/// Blocks given up after which a checkpoint begins: 64 MiB of removed objects are free, and the device's again, soon.
+const FREED_BLOCKS_MAX: u64 = 16 << 10;
+
 /// Why a request went to the device.
 #[derive(Debug)]
 pub(super) enum Purpose {
@@ -299,9 +302,9 @@ impl ExtentStore {
         self.db.active.table.blocks_at_stake() + self.db.frozen.table.blocks_at_stake()
     }
 
-    /// Whether what a checkpoint would free is worth one: a good part of what is free.
+    /// Whether what a checkpoint would free is worth one: a good part of what is free, or much.
     fn holds_room_back(&self) -> bool {
-        self.db.active.freed_blocks > self.db.space.free_for_data() / 4
+        self.db.active.freed_blocks > FREED_BLOCKS_MAX.min(self.db.space.free_for_data() / 4)
     }
 
     /// Blocks for pages: those that data leaves alone, and some of what data may have, as a page needs neighbours.

@@ -171,6 +171,12 @@ pub(crate) struct SimArgs {
     /// The mean time between two faults [default: 3000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3600000))]
     pub(crate) fault_every_ms: Option<u64>,
+    /// Log entries that a placement group keeps [default: drawn from the seed]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
+    pub(crate) log_entries: Option<u32>,
+    /// The pause between two recoveries of an OSD [default: drawn from the seed]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=60000))]
+    pub(crate) recovery_sleep_ms: Option<u64>,
     /// No faults at all
     #[arg(long)]
     pub(crate) no_faults: bool,

@@ -64,6 +64,8 @@ fn options(args: &SimArgs) -> Options {
         duration: args.seconds.map_or(usual.duration, Duration::from_secs),
         fault_every: args.fault_every_ms.map_or(usual.fault_every, Duration::from_millis),
         faults: !args.no_faults,
+        log_entries: args.log_entries.unwrap_or(usual.log_entries),
+        recovery_sleep: args.recovery_sleep_ms.map_or(usual.recovery_sleep, Duration::from_millis),
         secure: args.secure,
         ..usual
     }

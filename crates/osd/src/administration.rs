@@ -3,7 +3,7 @@
 //! Read next: `commands`, the table that `ceph daemon osd.N` and `ceph tell osd.N` share.
 
 use crate::commands;
-use crate::limits::CLIENT_REQUESTS_MAX;
+use crate::limits::{CLIENT_REQUESTS_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN};
 use crate::ops::execution::Tuning;
 use crate::osd::Osd;
 use admin::counters::CounterSet;
@@ -73,6 +73,26 @@ impl Osd {
         self.core.track = settings.value("osd_enable_op_tracker") == "true";
         self.core.history.set_limits(limits);
         self.core.rooms.set_failsafe_ratio(self.core.settings.number("osd_failsafe_full_ratio"));
+        self.apply_recovery_options();
+    }
+}
+
+impl Osd {
+    /// The pace of recovery and the length of logs. Where an option has a default for each kind of device, the general
+    /// one wins if it is set (v16.2 `src/osd/OSD.cc`, `get_recovery_max_active`, `get_osd_recovery_sleep`).
+    fn apply_recovery_options(&mut self) {
+        let settings = &self.core.settings;
+        let kind = if self.core.config.metadata.get("rotational").is_some_and(|is| is == "1") { "hdd" } else { "ssd" };
+        let by_kind = |name: &str| {
+            let general = settings.number(name);
+            if general > 0.0 { general } else { settings.number(&format!("{name}_{kind}")) }
+        };
+        let max_active = by_kind("osd_recovery_max_active") as usize;
+        let sleep = Duration::from_secs_f64(by_kind("osd_recovery_sleep").clamp(0.0, 3600.0));
+        self.core.pace.set(max_active, sleep, settings.number("osd_recovery_max_single_start") as usize);
+        let least = settings.number("osd_min_pg_log_entries") as usize;
+        let keep = LOG_ENTRIES_MAX.max(least).min(settings.number("osd_max_pg_log_entries") as usize);
+        self.core.log_bounds = (keep, LOG_TRIM_ENTRIES_MIN.min(keep));
     }
 }
 

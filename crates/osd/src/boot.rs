@@ -7,6 +7,7 @@ use crate::core::Core;
 use crate::pg::Pg;
 use crate::pg::info::{INFO_KEY, PgInfo, info_object};
 use crate::pg::log::{LogEntry, log_object};
+use crate::pg::missing::missing_object;
 use crate::placement::Placement;
 use base::{Epoch, PgId};
 use bytes::Bytes;
@@ -107,7 +108,9 @@ fn load_pg(ask: Ask<'_>, pg: PgId) -> Result<Pg, StoreError> {
     let log = ask_object(ask, collection, log_object(), false)?;
     let entries = log.omap.first().map_or(&[][..], |part| &part.entries);
     let entries = entries.iter().map(|(_, entry)| LogEntry::from_bytes(entry)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Pg::load(pg, info, entries)?)
+    let missing = ask_object(ask, collection, missing_object(), false)?;
+    let missing = missing.omap.first().map_or(&[][..], |part| &part.entries);
+    Ok(Pg::load(pg, info, entries, missing)?)
 }
 
 fn read_superblock(bytes: &Bytes, id: base::OsdId, osd_fsid: Uuid) -> Result<Epoch, Malformed> {

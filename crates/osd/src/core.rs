@@ -7,16 +7,18 @@ use crate::cluster_log::{self, ClusterLog};
 use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
-use crate::limits::CONFIRMED_MAX;
+use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN};
 use crate::map_follower::MapBlobs;
 use crate::ops::execution::Tuning;
 use crate::peers::Peers;
 use crate::pg::fullness::FullPools;
 use crate::pg::{PgCommit, PgRead};
 use crate::placement::Placement;
+use crate::recovery_pace::RecoveryPace;
 use crate::room::Rooms;
 use crate::session::Sessions;
 use crate::tracking::Finished;
+use crate::wishes::Wishes;
 use admin::Settings;
 use admin::counters::Latency;
 use admin::ops::History;
@@ -123,6 +125,12 @@ pub struct Core {
     pub stats_changed: bool,
     /// Objects or bytes have changed: worth a report soon.
     pub counts_changed: bool,
+    /// How fast this OSD recovers.
+    pub pace: RecoveryPace,
+    /// Acting sets that its PGs wish for.
+    pub wishes: Wishes,
+    /// Log entries that a PG keeps, and how many one trim removes at the least.
+    pub log_bounds: (usize, usize),
     /// PGs that want a turn of trimming removed snapshots.
     pub trim_wanted: Vec<PgId>,
     /// The up_thru that some PG waits for.
@@ -192,6 +200,9 @@ impl Core {
             copies: Copies::default(),
             stats_changed: true,
             counts_changed: false,
+            pace: RecoveryPace::default(),
+            wishes: Wishes::default(),
+            log_bounds: (LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN),
             trim_wanted: Vec::new(),
             up_thru_wanted: Epoch(0),
             full_pools: FullPools::default(),
@@ -305,6 +316,11 @@ impl Core {
         self.stats_changed = true;
         let text = format!("pg {pg}: a read of the store failed: {error}");
         self.cluster_log.line(self.now, cluster_log::Level::ERROR, text);
+    }
+
+    /// Whether the store still owes a commit of this PG.
+    pub fn is_committing(&self, pg: PgId) -> bool {
+        self.commits.values().any(|(_, whose)| matches!(whose, CommitFor::Pg(id, _) if *id == pg))
     }
 
     /// What was left with a commit.

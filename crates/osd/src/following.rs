@@ -172,6 +172,8 @@ impl Osd {
 
     pub(crate) fn remove_pg(&mut self, id: PgId) {
         if let Some(mut pg) = self.pgs.remove(&id) {
+            pg.abandon_recovery(&mut self.core);
+            self.core.wishes.forget(id);
             pg.forget_watches(&mut self.core);
             pg.send_replica_reads_away(&mut self.core);
             pg.requeue_requests(&mut self.core);

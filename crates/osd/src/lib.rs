@@ -33,6 +33,7 @@ pub mod peers;
 pub mod pg;
 pub mod pg_query;
 pub mod placement;
+pub mod recovery_pace;
 pub mod replication;
 pub mod reply;
 pub mod requests;
@@ -42,6 +43,7 @@ pub mod session;
 pub mod stats;
 pub mod tracking;
 pub mod watch;
+pub mod wishes;
 
 pub use boot::BootImage;
 pub use config::OsdConfig;

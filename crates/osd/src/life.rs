@@ -5,7 +5,7 @@ use crate::core::{Command, Level};
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, SHUTDOWN_WAIT};
 use crate::osd::Osd;
 use base::{Epoch, Instant, OsdId, PgId};
-use wire::messages::{OsdAlive, OsdBeacon, OsdFailure, OsdMarkMeDown, PaxosHead, osd_failure};
+use wire::messages::{OsdAlive, OsdBeacon, OsdFailure, OsdMarkMeDown, OsdPgTemp, PaxosHead, osd_failure};
 use wire::net::Envelope;
 
 /// The OSD's own life.
@@ -75,6 +75,10 @@ impl Osd {
         if wanted > have && (wanted > sent || now >= at + ASK_AGAIN) {
             self.life.alive_sent = (wanted, now);
             self.mon.send(Envelope::new(OsdAlive { paxos: self.paxos(), want: wanted }));
+        }
+        if let Some(pg_temp) = self.core.wishes.take_due(now) {
+            let (paxos, epoch) = (self.paxos(), self.core.epoch());
+            self.mon.send(Envelope::new(OsdPgTemp { paxos, epoch, pg_temp, forced: false }));
         }
         if now >= self.life.beacon_sent + BEACON_INTERVAL {
             self.life.beacon_sent = now;

@@ -49,10 +49,13 @@ pub const CLONE_OVERLAP_RANGES_MAX: usize = 1024;
 /// to every member, and clients' requests come between turns.
 pub const SNAP_TRIM_CLONES_PER_TURN: u64 = 8;
 
-/// Log entries that a PG keeps (in the sense of `osd_min_pg_log_entries`): how far back a resent request is recognised,
-/// and a returning member is made equal without comparing everything. Entries not durable everywhere are never trimmed.
+/// Log entries that a PG keeps, within `osd_min_pg_log_entries` and `osd_max_pg_log_entries`: how far back a returning
+/// member is brought up to date without being filled. Entries not durable everywhere are never trimmed.
 pub const LOG_ENTRIES_MAX: usize = 2000;
-/// How many entries one trim removes at the least, so that its cost is shared by as many writes.
+/// Older entries that a PG remembers, so that it recognises resent requests (`osd_pg_log_dups_tracked`).
+pub const LOG_ENTRIES_REMEMBERED: usize = 3000;
+/// How many entries one trim removes at the least (`osd_pg_log_trim_min`, 100), so that its cost is shared by as many
+/// writes.
 pub const LOG_TRIM_ENTRIES_MIN: usize = 64;
 
 /// The most client requests in the OSD at once (`osd_client_message_cap`).
@@ -89,8 +92,9 @@ pub const INCREMENTALS_KEPT_MAX: usize = 256;
 /// The most maps in one message (`osd_map_message_max`).
 pub const MAPS_PER_MESSAGE_MAX: usize = 40;
 
-/// Objects that a PG copies from a peer at once (the sense of `osd_recovery_max_active`).
-pub const PULLS_IN_FLIGHT_MAX: usize = 8;
+/// Objects of one part of a member's filling (the sense of `osd_backfill_scan_max`): the message has some 100 bytes of
+/// each, and so many may be missing at once.
+pub const BACKFILL_HEADS_MAX: usize = 512;
 /// The most data bytes of one piece of a copied object (`osd_recovery_max_chunk`).
 pub const PUSH_BYTES_MAX: u64 = 8 << 20;
 /// The most map entries of one piece of a copied object (`osd_recovery_max_omap_entries_per_chunk`).
@@ -101,7 +105,7 @@ pub const COPIES_AT_ONCE_MAX: usize = 8;
 pub const COPY_PART_BYTES_MAX: u64 = 8 << 20;
 /// How long to wait before a source is asked again.
 pub const COPY_ASK_AGAIN: Duration = Duration::from_secs(2);
-/// Names in one piece of a PG's listing between OSDs.
+/// Names that the store lists at once, where a member is filled.
 pub const SCAN_NAMES_MAX: usize = 1024;
 
 /// How often to say that we live (`osd_beacon_report_interval` is 300 s).

@@ -64,6 +64,8 @@ pub(crate) enum WorkOf {
     Request(Box<ClientRequest>),
     /// A turn of trimming removed snapshots.
     Trim,
+    /// A turn of recovery.
+    Recover,
 }
 
 impl Osd {
@@ -143,6 +145,8 @@ impl Osd {
             stats,
             life.stopping,
             self.core.alarms.first().map(|(at, _)| *at),
+            self.core.pace.next_wakeup(),
+            self.core.wishes.next_wakeup().filter(|_| speaks),
             self.scheduler.next_wakeup(),
         ]
         .into_iter()
@@ -158,6 +162,7 @@ impl Osd {
         self.tick_peers();
         self.ring_alarms();
         self.ask_sources_again();
+        self.run();
         self.speak();
         if self.life.stopping.is_some_and(|deadline| deadline <= now) {
             self.stop();
@@ -228,7 +233,7 @@ impl Osd {
             }
         }
         self.let_go_on();
-        self.run_trimming();
+        self.run_background();
         self.run_copies();
     }
 
@@ -251,7 +256,7 @@ impl Osd {
             }
         }
         self.let_go_on();
-        self.run_trimming();
+        self.run_background();
         self.run_copies();
     }
 
@@ -346,14 +351,15 @@ impl Osd {
     }
 
     /// Schedules the turns that PGs have asked for since.
-    fn run_trimming(&mut self) {
-        if !self.core.trim_wanted.is_empty() {
+    fn run_background(&mut self) {
+        if !self.core.trim_wanted.is_empty() || self.core.pace.next_wakeup().is_some_and(|at| at <= self.core.now) {
             self.run();
         }
     }
 
     /// Runs what the scheduler lets through.
     pub(crate) fn run(&mut self) {
+        self.schedule_recovery();
         for pg in core::mem::take(&mut self.core.trim_wanted) {
             self.scheduler.enqueue(self.core.now, WorkClass::BestEffort, 0, Work { pg, what: WorkOf::Trim });
         }
@@ -361,9 +367,25 @@ impl Osd {
             match (self.pgs.get_mut(&work.pg), work.what) {
                 (Some(pg), WorkOf::Request(request)) => pg.handle_request(&mut self.core, request),
                 (Some(pg), WorkOf::Trim) => pg.trim(&mut self.core),
+                (pg, WorkOf::Recover) => {
+                    self.core.pace.turn_begins();
+                    if let Some(pg) = pg {
+                        pg.recover(&mut self.core);
+                    }
+                    self.schedule_recovery();
+                }
                 (None, WorkOf::Request(request)) => self.core.sessions.release(request.bytes),
                 (None, WorkOf::Trim) => {}
             }
+        }
+    }
+
+    /// Schedules the turns of recovery that the pace allows.
+    fn schedule_recovery(&mut self) {
+        let now = self.core.now;
+        while let Some(pg) = self.core.pace.next(now) {
+            let cost_bytes = self.pgs.get(&pg).map_or(0, |pg| pg.recovery_cost_bytes());
+            self.scheduler.enqueue(now, WorkClass::Recovery, cost_bytes, Work { pg, what: WorkOf::Recover });
         }
     }
 

@@ -45,8 +45,12 @@ impl Osd {
             Message::PgNotify(m) => pg.handle_notify(core, from, &m),
             Message::PgLogQuery(m) => pg.handle_log_query(core, conn, &m),
             Message::PgLog(m) => pg.handle_log(core, from, &m),
-            Message::PgSync(m) => pg.handle_sync(core, conn, from, &m),
-            Message::PgSynced(m) => pg.handle_synced(core, from, m.peering),
+            Message::PgActivate(m) => pg.handle_activate(core, conn, from, &m),
+            Message::PgActivated(m) => pg.handle_activated(core, from, &m),
+            Message::PgRecover(m) => pg.handle_recover(core, conn, from, &m),
+            Message::PgRecovered(m) => pg.handle_recovered(core, from, &m),
+            Message::PgBackfill(m) => pg.handle_backfill(core, conn, from, *m),
+            Message::PgBackfilled(m) => pg.handle_backfilled(core, from, &m),
             Message::PgPull(m) => {
                 core.counters.subop_pull.inc();
                 pg.handle_pull(core, conn, m);
@@ -56,8 +60,6 @@ impl Osd {
                 core.counters.subop_push_in_bytes.add(m.bytes.len() as u64);
                 pg.handle_push(core, from, *m);
             }
-            Message::PgScan(m) => pg.handle_scan(core, conn, m),
-            Message::PgScanReply(m) => pg.handle_scan_reply(core, from, &m),
             Message::PgCommittedQuery(m) => pg.handle_committed_query(core, conn, &m),
             Message::PgCommitted(m) => pg.handle_committed(core, from, &m),
             Message::PgRemove(_) if pg.sets.acting_primary == from && !pg.sets.concerns(core.me()) => {
@@ -76,12 +78,14 @@ fn addressed_to(message: &Message) -> Option<(PgId, Option<Epoch>)> {
         Message::PgNotify(m) => (m.pg, Some(m.map_epoch)),
         Message::PgLogQuery(m) => (m.pg, Some(m.map_epoch)),
         Message::PgLog(m) => (m.pg, Some(m.map_epoch)),
-        Message::PgSync(m) => (m.pg, Some(m.map_epoch)),
-        Message::PgSynced(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgActivate(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgActivated(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgRecover(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgRecovered(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgBackfill(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgBackfilled(m) => (m.pg, Some(m.map_epoch)),
         Message::PgPull(m) => (m.pg, Some(m.map_epoch)),
         Message::PgPush(m) => (m.pg, Some(m.map_epoch)),
-        Message::PgScan(m) => (m.pg, Some(m.map_epoch)),
-        Message::PgScanReply(m) => (m.pg, Some(m.map_epoch)),
         Message::PgRemove(m) => (m.pg, Some(m.map_epoch)),
         Message::PgCommittedQuery(m) => (m.pg, Some(m.map_epoch)),
         Message::PgCommitted(m) => (m.pg, Some(m.map_epoch)),

@@ -3,7 +3,9 @@
 //! Follows the shape of Ceph v16.2 `src/osd/PeeringState.cc` (`PeeringState::dump_pg_info`, `pg_info_t::dump`), as far
 //! as this OSD's peering has the same things to tell.
 
+use crate::limits::LIST_NAMES_MAX;
 use crate::osd::Osd;
+use crate::pg::info::LastBackfill;
 use crate::pg::peering::Step;
 use crate::pg::{Pg, Role};
 use crate::stats::{pg_stat, pg_state};
@@ -12,6 +14,8 @@ use admin::{Answer, Call, CommandSpec, Reply, Value, object, refuse, spec};
 use base::{Epoch, Errno, OsdId};
 use maps::stats::PgStat;
 use maps::stats::show::{ids, stat_value, state_text, version};
+use std::collections::BTreeSet;
+use store::ObjectId;
 
 pub(crate) const COMMANDS: &[CommandSpec<Osd>] = &[
     spec("query", "show everything that is known of a PG", "osd", "r", query),
@@ -43,7 +47,14 @@ fn led<'a>(osd: &'a mut Osd, call: &Call) -> Result<(&'a crate::core::Core, &'a 
     }
 }
 
-fn info_value(pg: &Pg, known_since: Epoch, last_update: base::EVersion, stat: &PgStat) -> Value {
+/// How far a holder is.
+struct Progress {
+    last_update: base::EVersion,
+    last_complete: base::EVersion,
+    last_backfill: LastBackfill,
+}
+
+fn info_value(pg: &Pg, known_since: Epoch, at: &Progress, stat: &PgStat) -> Value {
     let info = &pg.info;
     let history = object! {
         "epoch_created" => known_since.0,
@@ -66,17 +77,17 @@ fn info_value(pg: &Pg, known_since: Epoch, last_update: base::EVersion, stat: &P
     };
     object! {
         "pgid" => pg.id.to_string(),
-        "last_update" => version(last_update),
-        "last_complete" => version(last_update),
+        "last_update" => version(at.last_update),
+        "last_complete" => version(at.last_complete),
         "log_tail" => version(info.log_tail),
         "last_user_version" => info.last_user_version,
-        "last_backfill" => "MAX",
+        "last_backfill" => at.last_backfill.end().map_or("MAX".to_owned(), |end| format!("{end:?}")),
         "purged_snaps" => Value::Array(vec![]),
         "history" => history,
         "stats" => stat_value(stat),
-        "empty" => u32::from(last_update == base::EVersion::default()),
+        "empty" => u32::from(at.last_update == base::EVersion::default()),
         "dne" => 0,
-        "incomplete" => u32::from(info.incomplete),
+        "incomplete" => u32::from(!at.last_backfill.is_max()),
         "last_epoch_started" => info.last_epoch_started.0,
         "hit_set_history" => object! { "current_last_update" => "0'0", "history" => Value::Array(vec![]) },
     }
@@ -86,21 +97,23 @@ fn query(osd: &mut Osd, call: &Call) -> Answer {
     let (core, pg) = led(osd, call)?;
     let stat = pg_stat(core, pg);
     let created = core.placement.get(pg.id).map_or(Epoch(0), |history| history.known_since);
-    let members: Vec<OsdId> = pg.sets.acting.iter().copied().filter(|osd| *osd != OsdId::NONE).collect();
+    let all: BTreeSet<OsdId> = pg.sets.acting.iter().chain(&pg.sets.up).copied().collect();
+    let members: Vec<OsdId> = all.into_iter().filter(|osd| *osd != OsdId::NONE).collect();
     let mut sorted: Vec<String> = members.iter().map(|osd| osd.to_string()).collect();
     sorted.sort_unstable();
     // Only what the members have said is shown of them: how far each is, while their counts are the primary's.
     let peers = members.iter().filter(|osd| **osd != core.me()).filter_map(|osd| {
-        let at = match &pg.role {
-            Role::Active(replication) => replication.progress(*osd)?,
-            Role::Peering(peering) => peering.answers.get(osd)?.info?.last_update,
-            Role::Waiting | Role::Replica(..) => return None,
-        };
+        let at = progress_of(pg, *osd)?;
         let mut peer = object! { "peer" => osd.to_string() };
-        peer.extend(info_value(pg, created, at, &PgStat::default()));
+        peer.extend(info_value(pg, created, &at, &PgStat::default()));
         Some(peer)
     });
     let peers = Value::Array(peers.collect());
+    let own = Progress {
+        last_update: pg.info.last_update,
+        last_complete: pg.missing.last_complete(&pg.log),
+        last_backfill: pg.info.last_backfill.clone(),
+    };
     let value = object! {
         "snap_trimq" => "[]",
         "snap_trimq_len" => stat.snaptrimq_len,
@@ -109,24 +122,41 @@ fn query(osd: &mut Osd, call: &Call) -> Answer {
         "up" => ids(&pg.sets.up),
         "acting" => ids(&pg.sets.acting),
         "acting_recovery_backfill" => sorted,
-        "info" => info_value(pg, created, pg.info.last_update, &stat),
+        "info" => info_value(pg, created, &own, &stat),
         "peer_info" => peers,
         "recovery_state" => Value::Array(vec![step_value(pg), started_value(pg)]),
     };
     Ok(Reply::value(call, &value))
 }
 
+/// How far another member is, as far as it has said so.
+fn progress_of(pg: &Pg, osd: OsdId) -> Option<Progress> {
+    let (last_update, member) = match &pg.role {
+        Role::Active(replication) => (replication.progress(osd)?, pg.recovery.members.get(&osd)?),
+        Role::Peered(_) => (pg.info.last_update, pg.recovery.members.get(&osd)?),
+        Role::Peering(peering) => {
+            let info = peering.answers.get(&osd)?.info.as_ref()?;
+            let (last_update, last_backfill) = (info.last_update, info.last_backfill.clone());
+            return Some(Progress { last_update, last_complete: last_update, last_backfill });
+        }
+        Role::Waiting | Role::Replica(..) => return None,
+    };
+    let last_complete = member.missing.last_complete(&pg.log).min(last_update);
+    Some(Progress { last_update, last_complete, last_backfill: member.last_backfill.clone() })
+}
+
 fn step_value(pg: &Pg) -> Value {
     let (name, entered) = match &pg.role {
         Role::Active(_) => ("Started/Primary/Active", pg.last_active),
+        Role::Peered(_) => ("Started/Primary/Active", pg.last_change),
         Role::Peering(peering) => {
             let name = match peering.step {
                 Step::Asking(_) => "Started/Primary/Peering/GetInfo",
                 Step::Fetching(_) => "Started/Primary/Peering/GetLog",
                 Step::Down(_) => "Started/Primary/Peering/Down",
-                Step::TooFew => "Started/Primary/Peering/WaitActingChange",
+                Step::Remapping => "Started/Primary/Peering/WaitActingChange",
                 Step::Promising => "Started/Primary/Peering/WaitUpThru",
-                Step::Spreading { .. } => "Started/Primary/Active/Activating",
+                Step::Activating { .. } => "Started/Primary/Active/Activating",
             };
             (name, pg.last_change)
         }
@@ -145,17 +175,30 @@ fn started_value(pg: &Pg) -> Value {
     object! { "name" => "Started", "enter_time" => local_time(pg.last_change) }
 }
 
-/// A PG serves only when it has everything.
+/// The objects that are missing here and of which no holder is up.
 fn unfound(osd: &mut Osd, call: &Call) -> Answer {
     let (_, pg) = led(osd, call)?;
+    let object = |head: &ObjectId| {
+        let oid = object! {
+            "oid" => String::from_utf8_lossy(head.name()).into_owned(),
+            "key" => String::from_utf8_lossy(head.key()).into_owned(),
+            "snapid" => -2,
+            "hash" => head.hash(),
+            "max" => 0,
+            "pool" => pg.id.pool.0,
+            "namespace" => String::from_utf8_lossy(head.namespace()).into_owned(),
+        };
+        let need = pg.missing.get(head).map_or(base::EVersion::default(), |need| need.version);
+        object! { "oid" => oid, "need" => version(need), "locations" => Value::Array(vec![]) }
+    };
     let value = object! {
-        "num_missing" => 0,
-        "num_unfound" => 0,
-        "objects" => Value::Array(vec![]),
+        "num_missing" => pg.missing.len(),
+        "num_unfound" => pg.recovery.unfound.len(),
+        "objects" => Value::array(pg.recovery.unfound.iter().take(LIST_NAMES_MAX as usize).map(object)),
         "state" => if pg.is_active() { "Active" } else { "Peering" },
         "available_might_have_unfound" => false,
         "might_have_unfound" => Value::Array(vec![]),
-        "more" => false,
+        "more" => pg.recovery.unfound.len() > LIST_NAMES_MAX as usize,
     };
     Ok(Reply::value(call, &value))
 }

@@ -13,6 +13,8 @@ pub enum WorkClass {
     Client,
     /// Replicated writes, confirmations, peering: what others wait for.
     Peering,
+    /// Objects for members that lack them.
+    Recovery,
     /// What nobody waits for: the trimming of removed snapshots.
     BestEffort,
 }

@@ -135,23 +135,29 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
     let creating = never_served && pg.info.last_epoch_started.0 == 0;
     let creating = if creating { PgState::CREATING } else { PgState::default() };
     let mut state = match &pg.role {
-        Role::Active(_) if undersized => PgState::ACTIVE,
+        Role::Active(_) if undersized || !pg.is_clean() => PgState::ACTIVE,
         Role::Active(_) if pg.snaps.turn.is_some() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM),
         Role::Active(_) if pg.snaps.has_to_trim() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM_WAIT),
         Role::Active(_) => PgState::ACTIVE.with(PgState::CLEAN),
         Role::Peering(peering) => match peering.step {
             Step::Down(_) => PgState::DOWN,
-            Step::TooFew => PgState::PEERED,
-            Step::Spreading { .. } => PgState::ACTIVATING.with(creating),
-            Step::Asking(_) | Step::Fetching(_) | Step::Promising => PgState::PEERING.with(creating),
+            Step::Activating { .. } => PgState::ACTIVATING.with(creating),
+            Step::Asking(_) | Step::Remapping | Step::Fetching(_) | Step::Promising => PgState::PEERING.with(creating),
         },
+        Role::Peered(_) => PgState::PEERED,
         Role::Waiting | Role::Replica(..) => PgState::default(),
     };
     if undersized {
         state = state.with(PgState::UNDERSIZED);
-        if pg.info.totals.objects > 0 && !state.contains(PgState::DOWN) {
+    }
+    if matches!(pg.role, Role::Active(_) | Role::Peered(_)) {
+        let lacking = pg.lacking(core);
+        if lacking.degraded > 0 || undersized && pg.info.totals.objects > 0 {
             state = state.with(PgState::DEGRADED);
         }
+        state = state.with(recovery_state(pg, lacking.unfound > 0));
+    } else if undersized && pg.info.totals.objects > 0 && !state.contains(PgState::DOWN) {
+        state = state.with(PgState::DEGRADED);
     }
     if pg.sets.up != pg.sets.acting {
         state = state.with(PgState::REMAPPED);
@@ -159,19 +165,49 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
     state
 }
 
+/// What recovery does to a PG.
+fn recovery_state(pg: &Pg, unfound: bool) -> PgState {
+    let filling = pg.recovery.is_filling();
+    match () {
+        () if pg.recovery.complete => PgState::default(),
+        () if unfound && !pg.recovery.is_working() => {
+            if filling {
+                PgState::BACKFILL_UNFOUND
+            } else {
+                PgState::RECOVERY_UNFOUND
+            }
+        }
+        () if filling && pg.missing.is_empty() => {
+            if pg.recovery.is_working() {
+                PgState::BACKFILLING
+            } else {
+                PgState::BACKFILL_WAIT
+            }
+        }
+        () if pg.recovery.is_working() => PgState::RECOVERING,
+        () => PgState::RECOVERY_WAIT,
+    }
+}
+
 /// The statistics of a PG that this OSD leads.
 pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
     pg.counters.reported += 1;
     let size = core.map.pool(pg.id.pool).map_or(0, |pool| i64::from(pool.size));
     let (objects, counters) = (pg.info.totals.objects as i64, &pg.counters);
-    let missing = (size - pg.sets.acting.len() as i64).max(0);
+    let lacking = pg.lacking(core);
     let sum = ObjectStatSum {
         num_bytes: pg.info.totals.bytes as i64,
         num_objects: objects,
         num_object_clones: pg.info.totals.clones as i64,
         num_object_copies: objects * size,
-        num_objects_missing_on_primary: 0,
-        num_objects_degraded: objects * missing,
+        num_objects_missing_on_primary: lacking.on_primary as i64,
+        num_objects_missing: lacking.on_primary as i64,
+        num_objects_degraded: lacking.degraded as i64,
+        num_objects_misplaced: lacking.misplaced as i64,
+        num_objects_unfound: lacking.unfound as i64,
+        num_objects_recovered: counters.objects_recovered as i64,
+        num_bytes_recovered: counters.bytes_recovered as i64,
+        num_keys_recovered: counters.keys_recovered as i64,
         num_rd: counters.reads as i64,
         num_rd_kb: (counters.read_bytes >> 10) as i64,
         num_wr: counters.writes as i64,

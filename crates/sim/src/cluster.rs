@@ -179,7 +179,11 @@ impl Cluster {
             store_bytes: STORE_BYTES,
             accept_loss: false,
             stats_interval: base::Duration::from_secs(5),
-            options: std::collections::BTreeMap::new(),
+            options: BTreeMap::from([
+                ("osd_min_pg_log_entries".to_owned(), "1".to_owned()),
+                ("osd_max_pg_log_entries".to_owned(), self.options.log_entries.to_string()),
+                ("osd_recovery_sleep".to_owned(), self.options.recovery_sleep.as_secs_f64().to_string()),
+            ]),
         }
     }
 

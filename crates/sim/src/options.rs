@@ -1,6 +1,6 @@
 //! What a run is made of. Everything else follows from the seed.
 
-use base::Duration;
+use base::{Duration, Rng};
 
 /// A fault of the simulator's own making that every run must be able to find: what is planted here and not found
 /// would not be found in an engine either.
@@ -41,6 +41,10 @@ pub struct Options {
     pub faults: bool,
     /// The mean time between two faults.
     pub fault_every: Duration,
+    /// Log entries that a placement group keeps (`osd_max_pg_log_entries`): with few, members that come back are filled.
+    pub log_entries: u32,
+    /// The pause between two recoveries of an OSD (`osd_recovery_sleep`): with some, faults strike amid recovery.
+    pub recovery_sleep: Duration,
     /// Whether sessions are encrypted.
     pub secure: bool,
     /// What is wrong on purpose.
@@ -48,8 +52,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// A small cluster that has a hard time.
+    /// A small cluster that has a hard time. What concerns recovery is drawn from the seed.
     pub fn new(seed: u64) -> Options {
+        let mut draw = Rng::new(seed);
+        let mut one_of = |choices: [u32; 3]| choices[draw.below(3) as usize];
+        let log_entries = one_of([10, 40, 2000]);
+        let recovery_sleep = Duration::from_millis(u64::from(one_of([0, 20, 300])));
         Options {
             seed,
             osds: 4,
@@ -62,6 +70,8 @@ impl Options {
             duration: Duration::from_secs(60),
             faults: true,
             fault_every: Duration::from_secs(3),
+            log_entries,
+            recovery_sleep,
             secure: false,
             planted: None,
         }
@@ -85,6 +95,9 @@ impl Options {
         add("pg-num", self.pg_num.to_string(), self.pg_num != usual.pg_num);
         add("seconds", self.duration.as_secs().to_string(), self.duration != usual.duration);
         add("fault-every-ms", self.fault_every.as_millis().to_string(), self.fault_every != usual.fault_every);
+        let sleep_ms = self.recovery_sleep.as_millis();
+        add("log-entries", self.log_entries.to_string(), self.log_entries != usual.log_entries);
+        add("recovery-sleep-ms", sleep_ms.to_string(), self.recovery_sleep != usual.recovery_sleep);
         if !self.faults {
             command.push_str(" --no-faults");
         }

@@ -3,13 +3,14 @@
 //! The cluster boots and gets a pool; clients work while faults strike and snapshots come and go; then everything heals,
 //! every request must end, every object is read once more, all snapshots are removed, and the histories are judged.
 
+use crate::check::replicas;
 use crate::cluster::Cluster;
-use crate::node::NodeId;
+use crate::node::{Disk, NodeId};
 use crate::options::{Options, Report};
 use crate::snapshots::Snapshots;
 use crate::workload::Workload;
 use crate::world::{BEGINNING, Event, World};
-use base::{Duration, Instant, PgId, PoolId};
+use base::{Duration, Instant, OsdId, PgId, PoolId};
 use client::{CommandId, Failure, OpId, Reply, Request, Target};
 use maps::PgPool;
 use std::collections::BTreeSet;
@@ -26,6 +27,8 @@ const HEAL_MAX: Duration = Duration::from_secs(300);
 
 /// Marks the requests that list placement groups.
 const LISTING: u64 = 1 << 63;
+/// Marks the commands that mark OSDs.
+const MARK: u64 = 1 << 62;
 
 /// Runs a whole cluster in virtual time. The same options give the same report, trace hash included.
 pub fn run(options: &Options) -> Report {
@@ -55,6 +58,8 @@ struct Run {
     pool: PoolId,
     working: bool,
     faults: u64,
+    /// How many commands have marked OSDs out or in.
+    marks: u64,
     /// Listings of placement groups that are under way, and the names that have come.
     listings: BTreeSet<OpId>,
     listed: Vec<String>,
@@ -75,6 +80,7 @@ impl Run {
             pool: PoolId(0),
             working: false,
             faults: 0,
+            marks: 0,
             listings: BTreeSet::new(),
             listed: Vec::new(),
         }
@@ -90,6 +96,7 @@ impl Run {
         self.work_under_faults();
         if self.heal() && self.read_everything() && self.remove_snapshots() {
             self.list_everything();
+            self.compare_copies();
         }
         let complaints = self.work.history.complaints();
         self.world.failures.extend(complaints);
@@ -151,6 +158,7 @@ impl Run {
         for id in 0..self.world.nodes.len() {
             self.cluster.start(&mut self.world, NodeId(id));
         }
+        self.bring_in();
         let osds = self.options.osds as usize;
         if !self.wait_for(HEAL_MAX, |run| run.osds_up(0) == osds && run.work.in_flight() == 0) {
             let (up, waiting) = (self.osds_up(0), self.work.in_flight());
@@ -158,7 +166,24 @@ impl Run {
                 "{HEAL_MAX:?} after the last fault {up} of {osds} OSDs are up, {waiting} requests wait"
             ));
         }
+        // What was on its way to a monitor that was away has arrived by now.
+        self.bring_in();
         true
+    }
+
+    /// Marks in whoever is out; a command may be lost with a monitor's session.
+    fn bring_in(&mut self) {
+        let out = |run: &Run| -> Vec<u32> {
+            let map = run.world.nodes[run.cluster.client(0).0].client().and_then(|client| client.map());
+            (0..run.options.osds).filter(|osd| map.is_some_and(|map| map.is_out(OsdId(*osd as i32)))).collect()
+        };
+        for _ in 0..20 {
+            if out(self).is_empty() {
+                break;
+            }
+            out(self).into_iter().for_each(|osd| self.mark("in", osd));
+            self.wait_for(Duration::from_secs(5), |run| out(run).is_empty());
+        }
     }
 
     fn read_everything(&mut self) -> bool {
@@ -194,6 +219,23 @@ impl Run {
 
     /// Removes every snapshot of the pool and waits until the monitor knows that nothing is left of them.
     fn remove_snapshots(&mut self) -> bool {
+        let clean = |run: &mut Run| {
+            let map = run.world.nodes[run.cluster.client(0).0].client().and_then(|client| client.map());
+            map.is_some_and(|map| map.removed_snaps_queue.is_empty() && map.pools.values().all(|p| p.snaps.is_empty()))
+        };
+        // Once more if a command from before, on its way for long, has made another.
+        for _ in 0..3 {
+            self.remove_known_snapshots();
+            if self.wait_for(HEAL_MAX / 3, clean) {
+                return true;
+            }
+        }
+        let map = self.world.nodes[self.cluster.client(0).0].client().and_then(|client| client.map());
+        let left = map.map(|map| (map.removed_snaps_queue.clone(), self.known_pool().map(|pool| pool.snaps.len())));
+        self.fail(format!("removed snapshots are not trimmed after everything healed: {left:?}"))
+    }
+
+    fn remove_known_snapshots(&mut self) {
         for _ in 0..100 {
             let Some(pool) = self.known_pool() else { break };
             let Some((id, command)) = self.snapshots.removal(POOL_NAME, &pool) else { break };
@@ -202,12 +244,6 @@ impl Run {
             let fewer = |run: &mut Run| run.known_pool().is_none_or(|pool| pool.snaps.len() < before);
             self.wait_for(Duration::from_secs(20), fewer);
         }
-        let clean = |run: &mut Run| {
-            let map = run.world.nodes[run.cluster.client(0).0].client().and_then(|client| client.map());
-            map.is_some_and(|map| map.removed_snaps_queue.is_empty() && map.pools.values().all(|p| p.snaps.is_empty()))
-        };
-        self.wait_for(HEAL_MAX, clean)
-            || self.fail("removed snapshots are not trimmed after everything healed".to_owned())
     }
 
     /// Lists every placement group: exactly the objects that were just read must be there.
@@ -226,6 +262,25 @@ impl Run {
         let (listed, found) = (self.listed.clone(), self.work.found());
         if !listed.iter().eq(found.iter()) {
             self.fail(format!("the listings name {listed:?}, the reads found {found:?}"));
+        }
+    }
+
+    /// Waits until all members of every placement group hold the same.
+    fn compare_copies(&mut self) {
+        let mut wrong = None;
+        let (pool, pg_num) = (self.pool, self.options.pg_num);
+        self.wait_for(HEAL_MAX, |run| {
+            let map = run.world.nodes[run.cluster.client(0).0].client().and_then(|client| client.map());
+            let map = map.expect("the client has worked");
+            let disk = |osd: OsdId| match &run.world.nodes[run.cluster.osd(osd.0.unsigned_abs()).0].disk {
+                Disk::Osd(disk) => Some(&**disk),
+                Disk::Mon(_) | Disk::None => None,
+            };
+            wrong = (0..pg_num).find_map(|seed| replicas::difference(map, PgId::new(pool, seed), disk));
+            wrong.is_none()
+        });
+        if let Some(wrong) = wrong {
+            self.fail(format!("{HEAL_MAX:?} after everything healed {wrong}"));
         }
     }
 
@@ -307,28 +362,44 @@ impl Run {
         let some = |run: &mut Run, count: usize| run.world.rng.below(count as u64) as usize;
         let nodes = self.world.nodes.len();
         match some(self, 100) {
-            0..45 => self.world.cut_some_pipe(),
-            45..65 => {
+            0..35 => self.world.cut_some_pipe(),
+            35..52 => {
                 let (a, b) = (some(self, nodes), some(self, nodes));
                 let until = now + Duration::from_millis(some(self, 8000) as u64);
                 self.world.network.separate(NodeId(a), NodeId(b), until);
             }
-            65..80 => {
+            52..64 => {
                 let until = now + Duration::from_millis(some(self, 3000) as u64);
                 self.world.network.slow_down(until);
             }
-            80..93 => {
+            64..80 => {
                 let osd = some(self, self.options.osds as usize) as u32;
                 self.crash(self.cluster.osd(osd), 15_000);
             }
+            80..92 => {
+                let osd = some(self, self.options.osds as usize) as u32;
+                self.move_away_or_back(osd);
+            }
             // The power goes: every OSD at once.
-            93..96 => {
+            92..95 => {
                 for osd in 0..self.options.osds {
                     self.crash(self.cluster.osd(osd), 5_000);
                 }
             }
             _ => self.crash(self.cluster.mon(), 5_000),
         }
+    }
+
+    /// Marks an OSD out, or in again: placement groups move.
+    fn move_away_or_back(&mut self, osd: u32) {
+        let node = &self.world.nodes[self.cluster.client(0).0];
+        let is_out = node.client().and_then(|client| client.map()).is_some_and(|map| map.is_out(OsdId(osd as i32)));
+        self.mark(if is_out { "in" } else { "out" }, osd);
+    }
+
+    fn mark(&mut self, verb: &str, osd: u32) {
+        self.marks += 1;
+        self.command(MARK | self.marks, format!(r#"{{"prefix":"osd {verb}","ids":["{osd}"]}}"#));
     }
 
     fn crash(&mut self, node: NodeId, down_ms_max: u64) {

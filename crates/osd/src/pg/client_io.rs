@@ -12,9 +12,7 @@ use super::trimming::TrimOf;
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::counters::Stamps;
-use crate::limits::{
-    LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX, WRITE_REPLY_BYTES_MAX,
-};
+use crate::limits::{LOG_ENTRIES_REMEMBERED, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX, WRITE_REPLY_BYTES_MAX};
 use crate::ops::copy::Copied;
 use crate::ops::execution::{Ask, AskOf, Circumstances, Request, Watching};
 use crate::ops::state::ObjectState;
@@ -161,16 +159,21 @@ impl Pg {
         let class = request.plan.class;
         if let Some(queue) = self.objects.get_mut(&request.object) {
             let beside_copy = queue.copying && request.reads_for_copy();
-            if !beside_copy && (!queue.waiting.is_empty() || !queue.admits(class)) {
-                request.stamps.blocked = core.now;
-                queue.waiting.push_back(request);
-                return;
+            if beside_copy || queue.waiting.is_empty() && queue.admits(class) {
+                return self.start_request(core, request);
             }
         } else {
             self.forget_idle_objects();
             self.objects.insert(request.object.clone(), ObjectQueue::default());
+            self.mark_queue(&request.object);
+            if self.objects[&request.object].admits(class) {
+                return self.start_request(core, request);
+            }
         }
-        self.start_request(core, request);
+        let object = request.object.clone();
+        request.stamps.blocked = core.now;
+        self.objects.get_mut(&object).expect("it is there now").waiting.push_back(request);
+        self.hurry(core, &object);
     }
 
     fn forget_idle_objects(&mut self) {
@@ -211,6 +214,10 @@ impl Pg {
         while let Some(queue) = self.objects.get_mut(object) {
             if let Some(copied) = queue.take_copied() {
                 self.run_write(core, copied);
+                continue;
+            }
+            if queue.take_push() {
+                self.push(core, object);
                 continue;
             }
             let Some(request) = queue.pop_admitted() else { break };
@@ -409,11 +416,14 @@ impl Pg {
     /// Sends a write to all members and the own store, and appends its entry to the log.
     pub(super) fn send_write(&mut self, core: &mut Core, entry: LogEntry, mut transaction: Transaction) {
         let version = entry.version;
-        let entry_bytes = entry.to_bytes();
+        let only_log = self.recovery.who_only_log(&entry.object);
+        self.recovery.note_write(&entry);
         let Role::Active(replication) = &mut self.role else { unreachable!("only an active PG executes") };
-        let trim_to = self.log.trim_point(LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, replication.all_committed());
-        let trim_to = trim_to.unwrap_or_default();
-        replication.submit(core, &ReplicatedWrite { version, entry: &entry_bytes, transaction: &transaction, trim_to });
+        let (keep, batch) = core.log_bounds;
+        let trim_to = self.log.trim_point(keep, batch, replication.all_committed()).unwrap_or_default();
+        let (entry_bytes, only_log) = (entry.to_bytes(), only_log.as_slice());
+        let (bytes, changes) = (&entry_bytes, &transaction);
+        replication.submit(core, &ReplicatedWrite { version, entry: bytes, transaction: changes, trim_to, only_log });
         let peering = self.since;
         self.append_to_log(entry, entry_bytes, trim_to, &mut transaction);
         core.commit(CommitFor::Pg(self.id, PgCommit::Write(peering, version)), transaction);
@@ -512,7 +522,7 @@ impl Pg {
         self.info.totals = entry.totals;
         self.log.append(entry);
         if trim_to > self.log.tail() {
-            self.log.trim(trim_to, t);
+            self.log.trim(trim_to, LOG_ENTRIES_REMEMBERED, t);
             self.info.log_tail = self.log.tail();
             self.put_info(t);
         }
@@ -536,6 +546,10 @@ impl Pg {
             let write = self.in_flight.pop_front().expect("there is a front");
             self.finish_write(core, write);
         }
+        if self.recovery.is_filling() {
+            // A member may have waited for this to be done with.
+            self.go_on_recovering(core);
+        }
     }
 
     fn finish_write(&mut self, core: &mut Core, write: InFlight) {
@@ -557,7 +571,7 @@ impl Pg {
         core.counts_changed = true;
         if let Some(queue) = self.objects.get_mut(&object) {
             queue.writers -= 1;
-            if queue.writers == 0 && !queue.waiting.is_empty() {
+            if queue.writers == 0 && (queue.to_push || !queue.waiting.is_empty()) {
                 self.pump(core, &object);
             }
         }

@@ -1,6 +1,6 @@
 //! What a PG's holder knows about it, and keeps: the record by which peering decides.
 //!
-//! Owns the record's encoding (ours, version 2). Its counterparts in Ceph are `pg_info_t` and `pg_history_t`.
+//! Owns the record's encoding (ours, version 3). Its counterparts in Ceph are `pg_info_t` and `pg_history_t`.
 
 use base::{EVersion, Epoch};
 use bytes::Bytes;
@@ -51,11 +51,65 @@ impl Decode for Totals {
     }
 }
 
+/// How far the objects of a holder are those of its log, what it is missing aside. A holder whose log does not reach
+/// the others' any more is filled in the order of objects; beyond this place it has what it happens to have.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LastBackfill(Option<ObjectId>);
+
+impl LastBackfill {
+    /// Everything.
+    pub const MAX: LastBackfill = LastBackfill(None);
+
+    /// Nothing yet.
+    pub fn nothing() -> LastBackfill {
+        // The records of a PG come before every object.
+        LastBackfill(Some(ObjectId::record("")))
+    }
+
+    /// Up to, without, `end`.
+    pub fn before(end: ObjectId) -> LastBackfill {
+        LastBackfill(Some(end))
+    }
+
+    /// The place after every object: who is filled up to there has everything but the word that it is complete.
+    pub fn last_place() -> ObjectId {
+        ObjectId::new(u32::MAX, &[0xFF; 257], b"", b"", base::SnapId::HEAD)
+    }
+
+    /// Where it ends; none for everything.
+    pub fn end(&self) -> Option<&ObjectId> {
+        self.0.as_ref()
+    }
+
+    /// Whether it is everything.
+    pub fn is_max(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether `head` and its clones are before its end.
+    pub fn covers(&self, head: &ObjectId) -> bool {
+        self.0.as_ref().is_none_or(|end| head < end)
+    }
+}
+
+impl Encode for LastBackfill {
+    fn encode(&self, e: &mut Encoder) {
+        e.put(&self.0);
+    }
+}
+
+impl Decode for LastBackfill {
+    const MIN_BYTES: usize = 1;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(LastBackfill(d.get()?))
+    }
+}
+
 /// A PG's record.
 ///
 /// `last_update`, `last_user_version` and `totals` are those of the newest log entry, where there is one: a write
 /// stores its entry, not the record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PgInfo {
     /// The newest write.
     pub last_update: EVersion,
@@ -67,21 +121,21 @@ pub struct PgInfo {
     pub last_epoch_started: Epoch,
     /// The map in which it was last known to be clean.
     pub last_epoch_clean: Epoch,
-    /// Objects are being copied here: what is here is neither old nor new, and no authority.
-    pub incomplete: bool,
+    /// How far its objects are those of its log.
+    pub last_backfill: LastBackfill,
     /// What it holds.
     pub totals: Totals,
 }
 
 impl Encode for PgInfo {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(2);
+        e.u8(3);
         e.put(&self.last_update);
         e.put(&self.log_tail);
         e.u64(self.last_user_version);
         e.put(&self.last_epoch_started);
         e.put(&self.last_epoch_clean);
-        e.bool(self.incomplete);
+        e.put(&self.last_backfill);
         e.put(&self.totals);
     }
 }
@@ -89,7 +143,7 @@ impl Encode for PgInfo {
 impl Decode for PgInfo {
     const MIN_BYTES: usize = 66;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        if d.u8()? != 2 {
+        if d.u8()? != 3 {
             return Err(Malformed::new("pg info", "has an unknown version"));
         }
         Ok(PgInfo {
@@ -98,7 +152,7 @@ impl Decode for PgInfo {
             last_user_version: d.u64()?,
             last_epoch_started: d.get()?,
             last_epoch_clean: d.get()?,
-            incomplete: d.bool()?,
+            last_backfill: d.get()?,
             totals: d.get()?,
         })
     }

@@ -11,7 +11,7 @@ use super::client_io::ClientRequest;
 use super::listing_filter::Filter;
 use super::{Pg, PgRead};
 use crate::core::Core;
-use crate::limits::LIST_NAMES_MAX;
+use crate::limits::{LIST_NAMES_MAX, PG_WAITING_MAX};
 use crate::ops::bare_outcomes;
 use crate::ops::state::{INFO_ATTR, ObjectInfo};
 use crate::reply;
@@ -46,6 +46,10 @@ pub struct Listing {
 impl Pg {
     /// Takes a request that concerns the PG as a whole.
     pub(super) fn start_listing(&mut self, core: &mut Core, request: Box<ClientRequest>) {
+        if !self.missing.is_empty() && self.recovery.listings.len() < PG_WAITING_MAX {
+            // What is missing may be there or not.
+            return self.recovery.listings.push_back(request);
+        }
         let answered = match request.message.ops.as_slice() {
             [item] => match item.op {
                 OpCode::PGNLS | OpCode::PGNLS_FILTER | OpCode::PGLS | OpCode::PGLS_FILTER => {

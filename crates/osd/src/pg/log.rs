@@ -1,11 +1,13 @@
 //! A PG's log: its newest writes, in order, and by request.
 //!
-//! Owns the entries, their encoding (ours, version 2), the index by which a resent request is recognised, and the
-//! comparison of two logs that says which objects differ. Its counterpart in Ceph is `pg_log_t` (v16.2
-//! `src/osd/PGLog.h`), without rollback and missing sets: what diverges is copied whole.
+//! Owns the entries, their encoding (ours, version 2), and the index by which a resent request is recognised. Its
+//! counterpart in Ceph is `pg_log_t` (v16.2 `src/osd/PGLog.h`), without rollback. Read next: `missing`.
 //!
-//! Invariants: versions grow strictly; `tail` is the version before the first entry; the index names exactly the
-//! entries held.
+//! Beyond its tail it remembers older entries, by which nobody is brought up to date any more but a resent request is
+//! recognised.
+//!
+//! Invariants: versions grow strictly; `tail` is the version before the first entry that counts; the index names
+//! exactly the entries held.
 
 use super::info::Totals;
 use base::hash::FixedHashMap;
@@ -88,11 +90,6 @@ impl LogEntry {
     pub fn is_aside(&self) -> bool {
         self.changes_nothing && self.reqid == OsdReqId::default()
     }
-
-    /// Everything that the write touched: the object, and clones of it.
-    pub fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
-        core::iter::once(self.object.clone()).chain(self.clones.iter().map(|clone| self.object.with_snap(*clone)))
-    }
 }
 
 /// The object of a PG's collection whose map holds the log.
@@ -112,26 +109,30 @@ pub fn log_key(version: EVersion) -> Bytes {
 #[derive(Clone, Debug, Default)]
 pub struct PgLog {
     tail: EVersion,
+    /// All that are held, the remembered ones first.
     entries: VecDeque<LogEntry>,
+    /// How many of them are only remembered.
+    remembered: usize,
     by_reqid: FixedHashMap<OsdReqId, EVersion>,
 }
 
 impl PgLog {
-    /// The log with these entries after `tail`; refuses entries out of order.
+    /// The log with these entries, remembered ones up to `tail` and those after it; refuses entries out of order.
     pub fn new(tail: EVersion, entries: Vec<LogEntry>) -> Result<PgLog, Malformed> {
         let mut log = PgLog { tail, ..PgLog::default() };
         for entry in entries {
-            if entry.version <= log.head() {
+            if log.entries.back().is_some_and(|before| entry.version <= before.version) {
                 return Err(Malformed::new("pg log", "has entries out of order"));
             }
-            log.append(entry);
+            log.remembered += usize::from(entry.version <= tail);
+            log.hold(entry);
         }
         Ok(log)
     }
 
     /// The newest version.
     pub fn head(&self) -> EVersion {
-        self.entries.back().map_or(self.tail, |entry| entry.version)
+        self.entries.back().map_or(self.tail, |entry| entry.version.max(self.tail))
     }
 
     /// The version before the oldest entry.
@@ -139,24 +140,33 @@ impl PgLog {
         self.tail
     }
 
-    /// The entries, oldest first.
-    pub fn entries(&self) -> &VecDeque<LogEntry> {
+    /// The entries after the tail, oldest first.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &LogEntry> {
+        self.entries.range(self.remembered..)
+    }
+
+    /// All entries that are held, the remembered ones first.
+    pub fn all(&self) -> &VecDeque<LogEntry> {
         &self.entries
     }
 
-    /// How many entries there are.
+    /// How many entries there are after the tail.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() - self.remembered
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     /// Appends the newest entry.
     pub fn append(&mut self, entry: LogEntry) {
         assert!(entry.version > self.head(), "callers give each write the next version");
+        self.hold(entry);
+    }
+
+    fn hold(&mut self, entry: LogEntry) {
         if entry.reqid != OsdReqId::default() {
             self.by_reqid.insert(entry.reqid, entry.version);
         }
@@ -171,20 +181,21 @@ impl PgLog {
 
     /// Whether this version is one of the entries, or the one before them.
     pub fn contains(&self, version: EVersion) -> bool {
-        version == self.tail || self.entries.binary_search_by_key(&version, |entry| entry.version).is_ok()
+        let is_entry = || self.entries.binary_search_by_key(&version, |entry| entry.version).is_ok();
+        version == self.tail || version > self.tail && is_entry()
     }
 
     /// The entries after `version`.
     pub fn after(&self, version: EVersion) -> impl Iterator<Item = &LogEntry> {
         let start = self.entries.partition_point(|entry| entry.version <= version);
-        self.entries.range(start..)
+        self.entries.range(start.max(self.remembered)..)
     }
 
     /// The objects of which parts of copies may lie aside. An object is held while it is copied to, so its next entry
     /// that is not aside is the copy's own, which leaves nothing.
     pub fn left_aside(&self) -> BTreeSet<ObjectId> {
         let mut left = BTreeSet::new();
-        for entry in &self.entries {
+        for entry in self.entries() {
             if entry.is_aside() && !entry.deletes {
                 left.insert(entry.object.clone());
             } else if !left.is_empty() {
@@ -194,26 +205,32 @@ impl PgLog {
         left
     }
 
-    /// Forgets the entries up to `to`, and appends to `transaction` what forgets them on disk.
-    pub fn trim(&mut self, to: EVersion, transaction: &mut Transaction) {
-        let first = self.tail;
-        while self.entries.front().is_some_and(|entry| entry.version <= to) {
-            let entry = self.entries.pop_front().expect("there is a front");
+    /// Moves the tail to `to`, remembers as many of the entries before it as told, and appends to `transaction` what
+    /// forgets the others on disk.
+    pub fn trim(&mut self, to: EVersion, remember: usize, transaction: &mut Transaction) {
+        while let Some(entry) = self.entries.get(self.remembered).filter(|entry| entry.version <= to) {
+            self.tail = entry.version;
+            self.remembered += 1;
+        }
+        let mut forgotten = None;
+        while self.remembered > remember {
+            let entry = self.entries.pop_front().expect("those remembered are held");
+            self.remembered -= 1;
             if self.by_reqid.get(&entry.reqid) == Some(&entry.version) {
                 self.by_reqid.remove(&entry.reqid);
             }
-            self.tail = entry.version;
+            forgotten = Some(entry.version);
         }
-        if self.tail != first {
-            let end = EVersion { version: self.tail.version + 1, ..self.tail };
+        if let Some(last) = forgotten {
+            let end = EVersion { version: last.version + 1, ..last };
             transaction.push(&log_object(), Op::OmapRemoveRange(log_key(EVersion::default()), log_key(end)));
         }
     }
 
     /// Where to trim to so that `keep` entries stay, if that forgets at least `batch` and nothing after `committed`.
     pub fn trim_point(&self, keep: usize, batch: usize, committed: EVersion) -> Option<EVersion> {
-        let excess = self.entries.len().checked_sub(keep).filter(|&n| n >= batch)?;
-        let to = self.entries[excess - 1].version.min(committed);
+        let excess = self.len().checked_sub(keep).filter(|&n| n >= batch)?;
+        let to = self.entries[self.remembered + excess - 1].version.min(committed);
         (to > self.tail).then_some(to)
     }
 
@@ -226,17 +243,9 @@ impl PgLog {
         t.push(&object, Op::OmapSet(entries));
     }
 
-    /// What has to be copied to turn a copy with this log into one with `theirs`: the objects of the entries that
-    /// only one of the two has. None where the logs do not touch, so that everything has to be compared.
-    pub fn differing(&self, theirs: &PgLog) -> Option<BTreeSet<ObjectId>> {
-        let common = self.common_point(theirs)?;
-        let entries = self.after(common).chain(theirs.after(common));
-        Some(entries.filter(|entry| !entry.changes_nothing).flat_map(LogEntry::objects).collect())
-    }
-
     /// The newest version that both have passed through.
-    fn common_point(&self, theirs: &PgLog) -> Option<EVersion> {
-        let ours = self.entries.iter().rev().map(|entry| entry.version).chain([self.tail]);
+    pub fn common_point(&self, theirs: &PgLog) -> Option<EVersion> {
+        let ours = self.entries().rev().map(|entry| entry.version).chain([self.tail]);
         ours.into_iter().find(|version| theirs.contains(*version))
     }
 }
@@ -269,8 +278,8 @@ mod tests {
         PgLog::new(EVersion::new(Epoch(tail.0), tail.1), entries).expect("in order")
     }
 
-    fn names(objects: Option<BTreeSet<ObjectId>>) -> Option<Vec<String>> {
-        Some(objects?.iter().map(|o| String::from_utf8_lossy(o.name()).into_owned()).collect())
+    fn names(objects: &BTreeSet<ObjectId>) -> Vec<String> {
+        objects.iter().map(|o| String::from_utf8_lossy(o.name()).into_owned()).collect()
     }
 
     #[test]
@@ -280,7 +289,14 @@ mod tests {
         assert_eq!(LogEntry::from_bytes(&e.to_bytes()), Ok(e.clone()));
         assert_eq!(log.find(&e.reqid), Some(&e));
         let mut t = Transaction::new(CollectionId::Meta);
-        log.trim(e.version, &mut t);
+        log.trim(EVersion::new(Epoch(1), 1), 2, &mut t);
+        log.trim(e.version, 2, &mut t);
+        assert_eq!((log.find(&e.reqid), log.tail(), log.len()), (Some(&e), e.version, 1));
+        assert!(!log.contains(EVersion::new(Epoch(1), 1)), "what is remembered brings nobody up to date");
+        let again = PgLog::new(log.tail(), log.all().iter().cloned().collect()).expect("in order");
+        assert_eq!((again.len(), again.find(&e.reqid), again.head()), (1, Some(&e), log.head()));
+        assert!(t.ops.is_empty());
+        log.trim(e.version, 0, &mut t);
         assert_eq!((log.find(&e.reqid), log.tail(), log.len()), (None, e.version, 1));
         let range = Op::OmapRemoveRange(log_key(EVersion::default()), log_key(EVersion::new(Epoch(1), 3)));
         assert_eq!(t.ops, [(0, range)]);
@@ -290,22 +306,6 @@ mod tests {
     #[test]
     fn entries_out_of_order_are_refused() {
         assert!(PgLog::new(EVersion::default(), vec![entry(2, 2, "a"), entry(1, 3, "b")]).is_err());
-    }
-
-    #[test]
-    fn what_differs_is_what_only_one_of_the_two_has() {
-        let ours = log((1, 1), &[(1, 2, "a"), (1, 3, "divergent")]);
-        let theirs = log((1, 1), &[(1, 2, "a"), (4, 3, "new"), (4, 4, "a")]);
-        assert_eq!(names(ours.differing(&theirs)), Some(vec!["a".into(), "divergent".into(), "new".into()]));
-        assert_eq!(names(ours.differing(&ours)), Some(vec![]));
-        let far = log((4, 9), &[(4, 10, "x")]);
-        assert_eq!(names(ours.differing(&far)), None, "logs that do not touch say nothing");
-        let fresh = log((0, 0), &[]);
-        let young = log((0, 0), &[(1, 1, "a")]);
-        assert_eq!(names(fresh.differing(&young)), Some(vec!["a".into()]), "a young PG's log is all of it");
-        let failed = LogEntry { changes_nothing: true, ..entry(1, 1, "a") };
-        let failed = PgLog::new(EVersion::default(), vec![failed]).expect("one entry");
-        assert_eq!(names(fresh.differing(&failed)), Some(vec![]), "a write that failed makes no difference");
     }
 
     #[test]
@@ -324,7 +324,7 @@ mod tests {
             entry(1, 7, "other"),
         ];
         let log = PgLog::new(EVersion::default(), entries).expect("in order");
-        assert_eq!(names(Some(log.left_aside())), Some(vec!["left".into()]));
+        assert_eq!(names(&log.left_aside()), ["left"]);
     }
 
     #[test]

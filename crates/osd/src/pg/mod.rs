@@ -1,27 +1,33 @@
 //! A placement group as one of its holders knows it.
 //!
-//! Owns the record, the log, the state machine that leads from a new interval to serving (`peering`), the copying of
-//! objects (`sync`), the order of requests on each object (`order`), their execution (`client_io`), watches (`watching`)
-//! and the replica's side of writes (`replica`) and reads (`replica_reads`). Refuses to know sessions' rights and maps' contents beyond its own interval.
+//! Owns the record, the log and the missing set, the state machine that leads from a new interval to serving
+//! (`peering`), what is done for members that lack objects (`recovery`, `backfill`, `fetch`), the order of requests on
+//! each object (`order`), their execution (`client_io`), watches (`watching`) and the replica's side of writes
+//! (`replica`) and reads (`replica_reads`). Refuses to know sessions' rights and maps' contents beyond its own interval.
 //!
-//! Invariants: requests are executed only by a primary that is active; the log and the objects always agree, because
-//! every change commits both; a PG that is being filled says `incomplete` until it is full.
+//! Invariants: requests are executed only by a primary that is active; the log, the missing set and the objects always
+//! agree, because every change commits all: what the log tells of and the set does not name is there, up to
+//! `last_backfill`.
 //!
 //! Read next: `peering`.
 
+mod acting;
+mod backfill;
 pub mod client_io;
 pub mod copying;
+pub mod fetch;
 pub mod fullness;
 pub mod info;
 pub mod listing;
 pub mod listing_filter;
 pub mod log;
+pub mod missing;
 pub mod order;
 pub mod peering;
+pub mod recovery;
 pub mod replica;
 pub mod replica_reads;
 pub mod snaps;
-pub mod sync;
 pub mod trimming;
 pub mod watching;
 
@@ -30,15 +36,19 @@ use crate::replication::Replication;
 use crate::watch::LiveWatches;
 use base::hash::FixedHashMap;
 use base::{EVersion, Epoch, OsdId, PgId};
+use bytes::Bytes;
 use client_io::{ClientRequest, InFlight};
+use fetch::Fetch;
 use info::{INFO_KEY, PgInfo, info_object};
 use log::{PgLog, log_object};
 use maps::UpActing;
+use missing::Missing;
 use order::ObjectQueue;
 use peering::Peering;
-use std::collections::{BTreeSet, VecDeque};
+use recovery::Recovery;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{CollectionId, ObjectId, Op, ReadResult, StoreError, Transaction};
-use sync::Sync;
+use wire::messages::Message;
 use wire::net::ConnId;
 use wire::{Encode, Malformed};
 
@@ -53,12 +63,14 @@ pub enum PgRead {
     Listing(Box<listing::Listing>),
     /// A piece of an object for another OSD.
     Piece(ConnId, Box<wire::messages::PgPull>),
-    /// A part of the listing for another OSD.
-    Scan(ConnId, Box<wire::messages::PgScan>),
+    /// What is here of an object that is to be fetched, in this attempt.
+    OwnRecord(ObjectId, u32),
+    /// The next part for a member that is being filled, in this peering.
+    PartToGive(Epoch),
+    /// What is here of such a part, in this attempt.
+    PartHere(u32),
     /// The clones that stand for a snapshot, to trim them.
     SnapIndex(Epoch),
-    /// This holder's own listing, before everything is compared.
-    OwnObjects(Epoch, u32),
 }
 
 /// What a PG's commit was for.
@@ -70,8 +82,12 @@ pub enum PgCommit {
     ReplicaWrite(ConnId, Epoch, EVersion),
     /// The record, in a peering: the step is durable.
     Peering(Epoch),
-    /// The replica has become equal to its primary, who waits for the word on this session.
-    Synced(ConnId, Epoch),
+    /// Something that the primary of this peering waits to hear on this session.
+    Answer(ConnId, Epoch, Box<Message>),
+    /// What was asked for on this session, now that it is durable.
+    Tell(ConnId, Box<Message>),
+    /// An object that was missing is in place.
+    Pulled(Epoch, ObjectId),
     /// A clone that is not there has left the index.
     Trimmed(Epoch),
     /// Nobody waits.
@@ -89,6 +105,8 @@ pub enum Role {
     Peering(Box<Peering>),
     /// Leads and serves.
     Active(Replication),
+    /// Leads members that agree, too few to serve.
+    Peered(Epoch),
 }
 
 /// A placement group.
@@ -108,8 +126,16 @@ pub struct Pg {
     pub since: Epoch,
     /// What this OSD is to it.
     pub role: Role,
-    /// What is being copied here.
-    pub sync: Option<Box<Sync>>,
+    /// What its log tells of and is not here.
+    pub missing: Missing,
+    /// Objects on their way here.
+    pub fetching: BTreeMap<ObjectId, Fetch>,
+    /// The part that is being compared, where this holder is filled.
+    pub filling: Option<Box<backfill::Filling>>,
+    /// Numbers attempts to fetch and to compare.
+    fetch_rounds: u32,
+    /// What the primary does for those who lack objects.
+    pub recovery: Recovery,
     /// Requests that wait for the PG to become active, in order.
     pub waiting: VecDeque<Box<ClientRequest>>,
     /// Objects with requests, and recently used ones.
@@ -145,6 +171,12 @@ pub struct Counters {
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Copies of objects that recovery has made.
+    pub objects_recovered: u64,
+    /// Bytes of their data.
+    pub bytes_recovered: u64,
+    /// Entries of their maps.
+    pub keys_recovered: u64,
     /// How often statistics have been made.
     pub reported: u64,
 }
@@ -160,7 +192,11 @@ impl Pg {
             sets: UpActing::nobody(),
             since: Epoch(0),
             role: Role::Waiting,
-            sync: None,
+            missing: Missing::default(),
+            fetching: BTreeMap::new(),
+            filling: None,
+            fetch_rounds: 0,
+            recovery: Recovery::default(),
             waiting: VecDeque::new(),
             objects: FixedHashMap::default(),
             in_flight: VecDeque::new(),
@@ -176,9 +212,14 @@ impl Pg {
     }
 
     /// A PG as it was left on disk.
-    pub fn load(id: PgId, info: PgInfo, entries: Vec<log::LogEntry>) -> Result<Pg, Malformed> {
+    pub fn load(
+        id: PgId,
+        info: PgInfo,
+        entries: Vec<log::LogEntry>,
+        missing: &[(Bytes, Bytes)],
+    ) -> Result<Pg, Malformed> {
         let log = PgLog::new(info.log_tail, entries)?;
-        let mut pg = Pg { exists: true, info, ..Pg::new(id) };
+        let mut pg = Pg { exists: true, info, missing: Missing::read(missing)?, ..Pg::new(id) };
         pg.adopt_log(log);
         Ok(pg)
     }
@@ -187,7 +228,7 @@ impl Pg {
     pub fn adopt_log(&mut self, log: PgLog) {
         self.info.last_update = log.head();
         self.info.log_tail = log.tail();
-        if let Some(newest) = log.entries().back() {
+        if let Some(newest) = log.all().back() {
             self.info.last_user_version = self.info.last_user_version.max(newest.user_version);
             self.info.totals = newest.totals;
         }
@@ -201,7 +242,7 @@ impl Pg {
 
     /// Whether this OSD leads the PG.
     pub fn is_primary(&self) -> bool {
-        matches!(self.role, Role::Peering(_) | Role::Active(_))
+        matches!(self.role, Role::Peering(_) | Role::Active(_) | Role::Peered(_))
     }
 
     /// The peering that made it active, if it is.
@@ -241,10 +282,23 @@ impl Pg {
 
     /// Begins a new interval with these sets. An OSD that is not up (yet) only takes note.
     pub fn start_interval(&mut self, core: &mut Core, sets: UpActing, since: Epoch, up: bool) {
-        let was_primary = self.is_primary();
         self.sets = sets;
+        core.wishes.forget(self.id);
+        self.begin(core, since, up);
+    }
+
+    /// Peers anew in the same interval, as if a new one began with the present map.
+    pub(crate) fn peer_anew(&mut self, core: &mut Core) {
+        if core.epoch() > self.since {
+            self.begin(core, core.epoch(), true);
+        }
+    }
+
+    fn begin(&mut self, core: &mut Core, since: Epoch, up: bool) {
+        let was_primary = self.is_primary();
         self.since = since;
-        self.abandon_sync(core);
+        self.abandon_recovery(core);
+        self.filling = None;
         self.role = Role::Waiting;
         self.send_replica_reads_away(core);
         self.forget_watches(core);
@@ -264,15 +318,25 @@ impl Pg {
     pub fn follow_map(&mut self, core: &mut Core) {
         self.follow_snaps(&core.map);
         self.ask_for_trim(core);
+        self.fail_fetches_from_the_dead(core);
         if matches!(self.role, Role::Peering(_)) {
             self.peering_map_changed(core);
         }
+        self.look_for_unfound(core);
     }
 
     /// The PG's other members, for whom it matters that they live.
     pub fn companions(&self, me: OsdId, into: &mut BTreeSet<OsdId>) {
         let all = self.sets.acting.iter().chain(&self.sets.up);
         into.extend(all.copied().filter(|osd| *osd != me && *osd != OsdId::NONE && osd.0 != i32::MAX));
+    }
+
+    /// A piece of a copy went out, or came, while this OSD leads.
+    fn count_recovered(&mut self, bytes: usize, keys: usize) {
+        if self.is_primary() {
+            self.counters.bytes_recovered += bytes as u64;
+            self.counters.keys_recovered += keys as u64;
+        }
     }
 
     /// A read is answered.
@@ -285,7 +349,9 @@ impl Pg {
                     PgRead::Request(request) => self.request_failed(core, request),
                     PgRead::AtReplica(request, _) => replica_reads::to_primary(core, request),
                     PgRead::Listing(listing) => self.listing_failed(core, *listing),
-                    _ => {}
+                    PgRead::Piece(conn, pull) => self.answer_unknown(core, conn, &pull),
+                    PgRead::OwnRecord(head, _) => self.fetch_failed(core, &head),
+                    PgRead::SnapIndex(_) | PgRead::PartToGive(_) | PgRead::PartHere(_) => {}
                 }
                 return;
             }
@@ -300,12 +366,15 @@ impl Pg {
             }
             (PgRead::Listing(listing), ReadResult::Object(view)) => self.listing_object_read(core, listing, &view),
             (PgRead::Piece(conn, pull), ReadResult::Object(view)) => self.piece_read(core, conn, &pull, *view),
-            (PgRead::Scan(conn, scan), ReadResult::List { entries, next }) => {
-                self.scan_read(core, conn, &scan, entries, next);
+            (PgRead::OwnRecord(head, round), ReadResult::Object(view)) => {
+                self.own_record_read(core, &head, round, &view);
             }
             (PgRead::SnapIndex(interval), ReadResult::Object(view)) => self.snap_index_read(core, interval, *view),
-            (PgRead::OwnObjects(peering, round), ReadResult::List { entries, next }) => {
-                self.own_objects_read(core, (peering, round), entries, next);
+            (PgRead::PartToGive(peering), ReadResult::List { entries, next }) => {
+                self.part_read(core, peering, entries, next);
+            }
+            (PgRead::PartHere(round), ReadResult::List { entries, next }) => {
+                self.own_part_read(core, round, entries, next);
             }
             (what, _) => unreachable!("the store answers the question that was asked: {what:?}"),
         }
@@ -317,7 +386,9 @@ impl Pg {
             PgCommit::Write(peering, version) => self.local_commit(core, peering, version),
             PgCommit::ReplicaWrite(conn, peering, version) => self.confirm(core, conn, peering, version),
             PgCommit::Peering(peering) => self.peering_committed(core, peering),
-            PgCommit::Synced(conn, peering) => self.say_synced(core, conn, peering),
+            PgCommit::Answer(conn, peering, message) => self.answer(core, conn, peering, *message),
+            PgCommit::Tell(conn, message) => core.send(conn, wire::net::Envelope::new(*message)),
+            PgCommit::Pulled(peering, head) => self.pulled(core, peering, &head),
             PgCommit::Trimmed(interval) => self.clone_trimmed(core, interval),
             PgCommit::Nothing => {}
         }
@@ -333,6 +404,7 @@ impl Pg {
             queue.check_invariants();
         }
         self.watches.check_invariants();
+        self.check_recovery();
         assert!(self.is_active() || self.watches.is_empty(), "pg {}: watches while inactive", self.id);
     }
 }

@@ -5,6 +5,9 @@
 //! other without waiting; writes that depend on contents run alone, but need not wait to be durable before the next
 //! begins. Requests start in the order of their arrival, but for one kind: while a copy waits for its source, others'
 //! copies read the object as it was before, or copies that cross each other would wait for each other for ever.
+//!
+//! Recovery has its part in this: nothing runs on what is missing here, nothing writes where too few members have the
+//! object, and members that lack it are given it while it counts as being read.
 
 use super::client_io::ClientRequest;
 use crate::ops::OpClass;
@@ -26,6 +29,12 @@ pub struct ObjectQueue {
     pub copying: bool,
     /// That request, its source here, while such reads are under way.
     pub copied: Option<Box<ClientRequest>>,
+    /// It is missing here.
+    pub unreadable: bool,
+    /// Too few members have it for a write to be safe.
+    pub degraded: bool,
+    /// Members that lack it are to be given it, before anything else begins.
+    pub to_push: bool,
     /// Requests that wait, in order.
     pub waiting: VecDeque<Box<ClientRequest>>,
 }
@@ -34,7 +43,8 @@ impl ObjectQueue {
     /// Whether a request of this class may start now.
     pub fn admits(&self, class: OpClass) -> bool {
         match class {
-            _ if self.exclusive => false,
+            _ if self.exclusive || self.unreadable || self.to_push => false,
+            OpClass::Write | OpClass::ReadModify if self.degraded => false,
             OpClass::Read => self.writers == 0,
             OpClass::Write => self.readers == 0,
             OpClass::ReadModify => self.readers == 0 && self.writers == 0,
@@ -53,9 +63,19 @@ impl ObjectQueue {
         if self.readers > 0 { None } else { self.copied.take() }
     }
 
+    /// Whether members may be given the object now, if they are to be: it counts as being read from then on.
+    pub fn take_push(&mut self) -> bool {
+        let now = self.to_push && !self.exclusive && self.writers == 0;
+        if now {
+            self.to_push = false;
+            self.readers += 1;
+        }
+        now
+    }
+
     /// Whether nothing goes on.
     pub fn is_idle(&self) -> bool {
-        self.readers == 0 && self.writers == 0 && !self.exclusive && self.waiting.is_empty()
+        self.readers == 0 && self.writers == 0 && !self.exclusive && !self.to_push && self.waiting.is_empty()
     }
 
     /// The next waiting request, if it may start.
@@ -69,6 +89,7 @@ impl ObjectQueue {
         assert!(self.readers == 0 || self.writers == 0, "a read runs beside a write");
         let stuck = self.waiting.front().is_some_and(|r| self.admits(r.plan.class));
         assert!(!stuck, "a request waits that could run");
+        assert!(!self.to_push || self.exclusive || self.writers > 0, "members wait for what they could be given");
         assert!(self.exclusive || !self.copying && self.copied.is_none(), "a copy does not hold its object");
         assert!(self.copied.is_none() || self.readers > 0, "a copy waits for nobody");
     }

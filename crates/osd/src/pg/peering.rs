@@ -1,4 +1,5 @@
-//! From a new interval to serving: the primary finds out what there is, and makes every member equal to the best of it.
+//! From a new interval to serving: the primary finds out what there is, takes the best log as its own and gives it to
+//! every member.
 //!
 //! The steps, each of which ends in the next or waits for a message or a map:
 //! 1. `Asking`: everybody who may hold the PG is asked for its record: the acting and up sets, and every member that
@@ -7,32 +8,37 @@
 //!    lacks.
 //! 2. The authority is the newest `last_update` among the complete records with the newest `last_epoch_started`:
 //!    whoever was active last has every acknowledged write, and more of its log can only be writes not acknowledged.
-//! 3. `Fetching`: if that is another OSD, the primary asks for its log and copies what differs (`sync`).
-//! 4. `Promising`: the monitor records that this primary lives (`up_thru`), so that later primaries know that this
+//! 3. `Remapping`: if others should serve than do (`acting`), the monitor is asked for them, and a new interval comes.
+//! 4. `Fetching`: if the authority is another OSD, the primary asks for its log. What it lacks then is its missing set.
+//! 5. `Promising`: the monitor records that this primary lives (`up_thru`), so that later primaries know that this
 //!    interval may have had writes.
-//! 5. `Spreading`: every other member becomes equal to the primary, and stores that it was made ready in this epoch.
-//! 6. Active.
+//! 6. `Activating`: every other member takes the primary's log as its own, stores what it lacks, and says so.
+//! 7. Active, or with fewer members than `min_size` only peered; objects follow (`recovery`).
 //!
-//! Follows the rules of Ceph v16.2 `src/osd/PeeringState.cc` (`find_best_info`, `build_prior`), with one simplification:
-//! all members are made equal before the PG serves. Serving while copying is to come in step 5, behind `Role::Active`.
+//! Members of the up set whose log does not reach take part from step 6 on: they log every write and are filled.
+//!
+//! Follows the rules of Ceph v16.2 `src/osd/PeeringState.cc` (`find_best_info`, `build_prior`, `activate`). A member
+//! computes itself what it lacks; its primary asks nobody for logs but the authority.
 //!
 //! Invariant: no step is passed on the word of an OSD that answered an older peering (`id` is echoed in each answer).
 
-use super::info::PgInfo;
+use super::info::{LastBackfill, PgInfo};
 use super::log::{LogEntry, PgLog};
+use super::missing::Missing;
+use super::recovery::Member;
 use super::{Pg, PgCommit, Role};
-use crate::core::{Core, Level};
+use crate::core::{CommitFor, Core, Level};
 use crate::placement::PastInterval;
 use crate::replication::Replication;
 use base::{Epoch, OsdId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::messages::{PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery, PgSync};
+use wire::messages::{PgActivate, PgActivated, PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery};
 use wire::net::Envelope;
 use wire::{Decode, Encode, Malformed};
 
 /// What an OSD has said about a PG.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// Its record, if it has the PG.
     pub info: Option<PgInfo>,
@@ -47,16 +53,18 @@ pub enum Step {
     Asking(BTreeSet<OsdId>),
     /// Not enough is known: waits for another map.
     Down(&'static str),
-    /// Waits for this OSD's log, or copies from it.
+    /// Waits for a map in which others serve.
+    Remapping,
+    /// Waits for this OSD's log.
     Fetching(OsdId),
     /// Waits for the monitor to record that this primary lives.
     Promising,
-    /// Too few members to serve.
-    TooFew,
-    /// Waits for these members to become equal, and for its own store.
-    Spreading {
+    /// Waits for members to take the log, and for its own store.
+    Activating {
         /// Members that have not said so yet.
-        members: BTreeSet<OsdId>,
+        waiting: BTreeSet<OsdId>,
+        /// What the others have said that they lack.
+        members: BTreeMap<OsdId, Member>,
         /// The own record is durable.
         stored: bool,
     },
@@ -76,9 +84,8 @@ pub struct Peering {
 impl Pg {
     /// Begins, or begins again, with the present map.
     pub fn start_peering(&mut self, core: &mut Core) {
-        self.abandon_sync(core);
         let id = core.epoch();
-        let own = Answer { info: self.exists.then_some(self.info), born: core.born };
+        let own = Answer { info: self.exists.then(|| self.info.clone()), born: core.born };
         let answers = BTreeMap::from([(core.me(), own)]);
         let asked = self.whom_to_ask(core);
         for osd in &asked {
@@ -97,8 +104,10 @@ impl Pg {
     }
 
     /// Everybody who is up and may hold something, but this OSD.
-    fn whom_to_ask(&self, core: &Core) -> BTreeSet<OsdId> {
-        let past = core_history(core, self).map(|i| &i.acting);
+    pub(super) fn whom_to_ask(&self, core: &Core) -> BTreeSet<OsdId> {
+        // Since it was clean last, objects may be where others do not have them yet.
+        let since = self.info.last_epoch_started.min(self.info.last_epoch_clean);
+        let past = core_history(core, self, since).map(|i| &i.acting);
         let all = past.chain([&self.sets.acting, &self.sets.up]).flatten();
         all.copied().filter(|osd| *osd != core.me() && core.map.is_up(*osd)).collect()
     }
@@ -134,14 +143,18 @@ impl Pg {
                 core.log(Level::Warn, format!("pg {}: down: {why}", self.id));
                 self.set_step(core, Step::Down(why));
             }
-            Ok(None) => {
-                // Nobody ever had it: it is new.
-                self.promise(core);
-            }
-            Ok(Some(best)) if best == core.me() => self.promise(core),
+            // Nobody ever had it: it is new.
+            Ok(None) => self.promise(core),
             Ok(Some(best)) => {
-                self.set_step(core, Step::Fetching(best));
-                core.send_osd(best, Envelope::new(PgLogQuery { pg: self.id, map_epoch: id, peering: id }));
+                let wanted = self.choose_acting(core, &peering.answers, best);
+                if !self.is_served_by(core, wanted) {
+                    self.set_step(core, Step::Remapping);
+                } else if best == core.me() {
+                    self.promise(core);
+                } else {
+                    self.set_step(core, Step::Fetching(best));
+                    core.send_osd(best, Envelope::new(PgLogQuery { pg: self.id, map_epoch: id, peering: id }));
+                }
             }
         }
     }
@@ -160,102 +173,139 @@ impl Pg {
     /// Whether it is known that the PG will not serve before another map: clients then hold their requests, as Ceph asks
     /// them to in these states (v16.2 `src/osd/PrimaryLogPG.cc`, `do_request`).
     pub(super) fn cannot_serve(&self) -> bool {
-        matches!(&self.role, Role::Peering(peering) if matches!(peering.step, Step::Down(_) | Step::TooFew))
+        match &self.role {
+            Role::Peering(peering) => matches!(peering.step, Step::Down(_)),
+            Role::Peered(_) => true,
+            _ => false,
+        }
     }
 
-    /// The authority's log has come: copies what differs.
+    /// The authority's log has come: takes it as its own.
     pub fn handle_log(&mut self, core: &mut Core, from: OsdId, message: &PgLogMessage) {
         let Some(peering) = self.peering(message.peering) else { return };
-        if peering.step != Step::Fetching(from) || self.sync.is_some() {
+        if peering.step != Step::Fetching(from) {
             return;
         }
-        match read_log(&message.info, &message.entries) {
-            Ok((info, log)) => self.start_sync(core, from, message.peering, info, log, None),
-            Err(error) => self.complain(core, from, error),
+        let (info, log) = match read_log(&message.info, &message.entries) {
+            Ok(read) => read,
+            Err(error) => return self.complain(core, from, error),
+        };
+        if !self.info.last_backfill.is_max() || self.log.common_point(&log).is_none() {
+            return self.set_step(core, Step::Down("the log of its primary does not reach the authority's"));
         }
+        let t = self.take_log(info, log);
+        core.commit(CommitFor::Pg(self.id, PgCommit::Nothing), t);
+        self.promise(core);
     }
 
-    /// This OSD has become equal to the authority.
-    pub fn fetched(&mut self, core: &mut Core, peering: Epoch) {
-        if self.peering(peering).is_some_and(|p| matches!(p.step, Step::Fetching(_))) {
-            self.promise(core);
-        }
+    /// Whether there are enough members to serve.
+    fn is_enough(&self, core: &Core) -> bool {
+        self.sets.acting.len() >= core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.min_size))
     }
 
-    /// Waits until the map says that this primary lives in this interval.
+    /// Waits until the map says that this primary lives in this interval. One that will not serve need not say so.
     fn promise(&mut self, core: &mut Core) {
-        let min_size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.min_size));
-        if self.sets.acting.len() < min_size {
-            return self.set_step(core, Step::TooFew);
-        }
         let up_thru = core.map.info(core.me()).map_or(Epoch(0), |info| info.up_thru);
-        if up_thru < self.since {
+        if self.is_enough(core) && up_thru < self.since {
             core.up_thru_wanted = core.up_thru_wanted.max(self.since);
             return self.set_step(core, Step::Promising);
         }
         self.spread(core);
     }
 
-    /// Makes every other member equal.
+    /// Gives every other member the log.
     fn spread(&mut self, core: &mut Core) {
         let Role::Peering(peering) = &self.role else { return };
         let id = peering.id;
-        let answers = peering.answers.clone();
-        let mut info = self.info;
-        info.last_epoch_started = id;
-        info.incomplete = false;
-        let members: BTreeSet<OsdId> = self.sets.acting.iter().copied().filter(|osd| *osd != core.me()).collect();
-        for osd in &members {
-            let theirs = answers.get(osd).and_then(|answer| answer.info).filter(|theirs| !theirs.incomplete);
-            let since = theirs.map(|theirs| theirs.last_update).filter(|version| self.log.contains(*version));
-            let start = since.unwrap_or_default();
-            let entries = self.log.after(start).map(Encode::to_bytes).collect();
-            let message =
-                PgSync { pg: self.id, map_epoch: core.epoch(), peering: id, since, info: info.to_bytes(), entries };
-            core.send_osd(*osd, Envelope::new(message));
+        if self.is_enough(core) {
+            self.info.last_epoch_started = id;
         }
-        self.info = info;
-        self.set_step(core, Step::Spreading { members, stored: false });
+        let both = self.sets.acting.iter().chain(&self.sets.up).copied();
+        let waiting: BTreeSet<OsdId> = both.filter(|osd| *osd != core.me() && *osd != OsdId::NONE).collect();
+        for osd in &waiting {
+            let theirs = peering.answers.get(osd).and_then(|answer| answer.info.as_ref());
+            let since = theirs.map(|theirs| theirs.last_update).filter(|version| self.log.contains(*version));
+            let entries = match since {
+                Some(since) => self.log.after(since).map(Encode::to_bytes).collect(),
+                None => self.log.all().iter().map(Encode::to_bytes).collect(),
+            };
+            let (pg, map_epoch, info) = (self.id, core.epoch(), self.info.to_bytes());
+            core.send_osd(*osd, Envelope::new(PgActivate { pg, map_epoch, peering: id, since, info, entries }));
+        }
+        self.set_step(core, Step::Activating { waiting, members: BTreeMap::new(), stored: false });
         self.commit_info(core, PgCommit::Peering(id));
     }
 
     /// The own record is durable.
     pub fn peering_committed(&mut self, core: &mut Core, id: Epoch) {
-        if let Some(Peering { step: Step::Spreading { stored, .. }, .. }) = self.peering(id) {
+        if let Some(Peering { step: Step::Activating { stored, .. }, .. }) = self.peering(id) {
             *stored = true;
             self.maybe_activate(core);
         }
     }
 
-    /// A member is equal.
-    pub fn handle_synced(&mut self, core: &mut Core, from: OsdId, id: Epoch) {
-        if let Some(Peering { step: Step::Spreading { members, .. }, .. }) = self.peering(id) {
-            members.remove(&from);
+    /// A member has the log, and says what it lacks.
+    pub fn handle_activated(&mut self, core: &mut Core, from: OsdId, message: &PgActivated) {
+        let read = LastBackfill::from_bytes(&message.last_backfill);
+        let (last_backfill, missing) = match read.and_then(|last| Ok((last, Missing::read(&message.missing)?))) {
+            Ok(read) => read,
+            Err(error) => return self.complain(core, from, error),
+        };
+        if let Some(Peering { step: Step::Activating { waiting, members, .. }, .. }) = self.peering(message.peering)
+            && waiting.remove(&from)
+        {
+            members.insert(from, Member { missing, last_backfill, ..Member::default() });
             self.maybe_activate(core);
         }
     }
 
     fn maybe_activate(&mut self, core: &mut Core) {
-        let Role::Peering(peering) = &self.role else { return };
-        match &peering.step {
-            Step::Spreading { members, stored: true } if members.is_empty() => {}
-            _ => return,
-        }
+        let Role::Peering(peering) = &mut self.role else { return };
         let id = peering.id;
-        let strays: Vec<OsdId> =
-            peering.answers.iter().filter(|(_, a)| a.info.is_some()).map(|(osd, _)| *osd).collect();
-        self.role = Role::Active(Replication::primary_copy(self.id, id, &self.sets.acting, self.info.last_update));
-        if self.sets.acting.len() >= core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.size)) {
-            self.info.last_epoch_clean = id;
-            self.dismiss(core, &strays);
-        }
-        self.last_active = core.now;
+        let members = match &mut peering.step {
+            Step::Activating { waiting, members, stored: true } if waiting.is_empty() => core::mem::take(members),
+            _ => return,
+        };
+        let answers = core::mem::take(&mut peering.answers);
+        let serves = self.is_enough(core);
+        self.role = if serves {
+            let all: Vec<OsdId> = members.keys().copied().chain([core.me()]).collect();
+            Role::Active(Replication::primary_copy(self.id, id, &all, self.info.last_update))
+        } else {
+            Role::Peered(id)
+        };
         self.last_change = core.now;
         core.stats_changed = true;
+        self.begin_recovery(core, members, answers);
+        if !serves {
+            return self.hold_waiting(core);
+        }
+        self.last_active = core.now;
         crate::requests::resume_requests(core, self.id);
         self.drop_left_aside(core);
         self.start_waiting(core);
         self.ask_for_trim(core);
+    }
+
+    /// Every member has everything: if those serve who should, the PG is clean.
+    pub(super) fn recovered(&mut self, core: &mut Core) {
+        let Some(id) = self.led_peering() else { return };
+        core.stats_changed = true;
+        self.last_change = core.now;
+        let mut answers = self.recovery.answers.clone();
+        for osd in self.recovery.members.keys().copied().chain([core.me()]) {
+            answers.insert(osd, Answer { info: Some(self.info.clone()), born: Epoch(0) });
+        }
+        let wanted = self.choose_acting(core, &answers, core.me());
+        let size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.size));
+        if self.is_served_by(core, wanted) && self.sets.acting.len() >= size {
+            self.info.last_epoch_clean = id;
+            self.commit_info(core, PgCommit::Nothing);
+            let holders = answers.iter().filter(|(_, answer)| answer.info.is_some());
+            let holders: Vec<OsdId> = holders.map(|(osd, _)| *osd).collect();
+            self.dismiss(core, &holders);
+            self.ask_for_trim(core);
+        }
     }
 
     /// Everybody who should has the PG: others may remove theirs.
@@ -283,16 +333,16 @@ impl Pg {
                 waiting.retain(|osd| wanted.contains(osd));
                 self.choose_authority(core);
             }
-            Step::Down(_) => self.start_peering(core),
+            Step::Down(_) | Step::Remapping => self.start_peering(core),
             Step::Fetching(from) if !core.map.is_up(*from) => self.start_peering(core),
             Step::Promising => self.promise(core),
-            Step::Fetching(_) | Step::TooFew | Step::Spreading { .. } => {}
+            Step::Fetching(_) | Step::Activating { .. } => {}
         }
     }
 
     /// Whether this peering was begun with messages that `osd` may have lost: then it begins again.
     pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
-        self.resume_sync(core, osd);
+        self.resume_fetches(core, osd);
         self.ask_again_what_is_committed(core, osd);
         match &mut self.role {
             Role::Peering(peering) if peering.answers.contains_key(&osd) || self.sets.acting.contains(&osd) => {
@@ -301,19 +351,19 @@ impl Pg {
             Role::Active(replication) => replication.peer_reset(core, osd),
             _ => {}
         }
+        self.resume_recovery(core, osd);
     }
 }
 
-/// The past intervals of a PG that matter with what this OSD itself knows.
-fn core_history<'a>(core: &'a Core, pg: &'a Pg) -> impl Iterator<Item = &'a PastInterval> + 'a {
-    let started = pg.info.last_epoch_started;
-    core.placement.get(pg.id).into_iter().flat_map(|h| h.past.iter()).filter(move |i| i.last >= started)
+/// The past intervals of a PG that ended in or after a map.
+fn core_history<'a>(core: &'a Core, pg: &'a Pg, since: Epoch) -> impl Iterator<Item = &'a PastInterval> + 'a {
+    core.placement.get(pg.id).into_iter().flat_map(|h| h.past.iter()).filter(move |i| i.last >= since)
 }
 
 /// Whose state all members shall have; none for a PG that nobody ever had. An error says why it cannot be known.
 fn authority(peering: &Peering, core: &Core, pg: &Pg) -> Result<Option<OsdId>, &'static str> {
-    let infos = || peering.answers.iter().filter_map(|(osd, answer)| Some((*osd, answer.info?)));
-    // A record that is incomplete cannot be the authority, but says that the PG was active once.
+    let infos = || peering.answers.iter().filter_map(|(osd, answer)| Some((*osd, answer.info.as_ref()?)));
+    // One that is being filled cannot be the authority, but says that the PG was active once.
     let started = infos().map(|(_, info)| info.last_epoch_started).max().unwrap_or_default();
     let history = core.placement.get(pg.id).ok_or("the map does not have it")?;
     if !history.covers(started) && !core.config.accept_loss {
@@ -329,7 +379,7 @@ fn authority(peering: &Peering, core: &Core, pg: &Pg) -> Result<Option<OsdId>, &
             return Err("no member of a past interval that may have had writes can tell");
         }
     }
-    let candidates = infos().filter(|(_, info)| !info.incomplete && info.last_epoch_started == started);
+    let candidates = infos().filter(|(_, info)| info.last_backfill.is_max() && info.last_epoch_started == started);
     let me = core.me();
     let best = candidates.max_by_key(|(osd, info)| {
         (info.last_update, *osd == me, info.log_tail < info.last_update, core::cmp::Reverse(*osd))

@@ -1,18 +1,23 @@
-//! The side of a PG that follows: answers to a primary's questions, becoming equal to it, and its writes.
+//! The side of a PG that follows: answers to a primary's questions, taking its log, and its writes.
 //!
 //! Invariant: a replica applies only the writes of the primary and peering that made it one, in order, each once.
 
+use super::info::{LastBackfill, PgInfo};
 use super::log::{LogEntry, PgLog};
+use super::missing::{Need, differing};
 use super::{Pg, PgCommit, Role};
 use crate::core::{CommitFor, Core, Level};
 use base::{EVersion, Epoch, OsdId};
-use store::Transaction;
-use wire::messages::{Confirmed, PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery, PgSync, PgSynced, SubWrite};
+use store::{ObjectId, Op, Transaction};
+use wire::messages::{
+    Confirmed, Message, PgActivate, PgActivated, PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery, PgRecover,
+    SubWrite,
+};
 use wire::net::{ConnId, Envelope};
 use wire::{Decode, Decoder, Encode, Malformed};
 
 impl Pg {
-    /// A primary asks what is here.
+    /// A primary asks what is here. What is said has to stay true if the power goes: others may come to build on it.
     pub fn handle_query(&mut self, core: &mut Core, conn: ConnId, query: &PgQuery) {
         let message = PgNotify {
             pg: self.id,
@@ -21,7 +26,11 @@ impl Pg {
             born: core.born,
             info: self.exists.then(|| self.info.to_bytes()),
         };
-        core.send(conn, Envelope::new(message));
+        if self.exists && core.is_committing(self.id) {
+            self.commit_info(core, PgCommit::Tell(conn, Box::new(message.into())));
+        } else {
+            core.send(conn, Envelope::new(message));
+        }
     }
 
     /// A primary asks for the log.
@@ -31,45 +40,100 @@ impl Pg {
             map_epoch: core.epoch(),
             peering: query.peering,
             info: self.info.to_bytes(),
-            entries: self.log.entries().iter().map(Encode::to_bytes).collect(),
+            entries: self.log.all().iter().map(Encode::to_bytes).collect(),
         };
         core.send(conn, Envelope::new(message));
     }
 
-    /// The primary asks to become equal to it.
-    pub fn handle_sync(&mut self, core: &mut Core, conn: ConnId, from: OsdId, message: &PgSync) {
-        if self.sets.acting_primary != from || !self.sets.acting.contains(&core.me()) {
+    /// The primary gives its log: takes it as its own, and says what is lacking.
+    pub fn handle_activate(&mut self, core: &mut Core, conn: ConnId, from: OsdId, message: &PgActivate) {
+        let newer = matches!(self.role, Role::Replica(_, current) if current > message.peering);
+        if newer || self.sets.acting_primary != from || !self.sets.concerns(core.me()) {
             return;
         }
-        match self.synced_log(message) {
-            Ok((info, log)) => self.start_sync(core, from, message.peering, info, log, Some(conn)),
+        match self.given_log(message) {
+            Ok((info, log)) => {
+                self.abandon_fetches(core);
+                self.filling = None;
+                let t = self.take_log(info, log);
+                self.role = Role::Replica(from, message.peering);
+                core.stats_changed = true;
+                let answer = PgActivated {
+                    pg: self.id,
+                    map_epoch: core.epoch(),
+                    peering: message.peering,
+                    last_backfill: self.info.last_backfill.to_bytes(),
+                    missing: self.missing.to_entries(),
+                };
+                let why = PgCommit::Answer(conn, message.peering, Box::new(answer.into()));
+                core.commit(CommitFor::Pg(self.id, why), t);
+            }
             Err(error) => core.log(Level::Error, format!("pg {}: {from:?} sent what cannot be read: {error}", self.id)),
         }
     }
 
     /// The primary's whole log: what it sent, after what is here where it left that out.
-    fn synced_log(&self, message: &PgSync) -> Result<(super::info::PgInfo, PgLog), Malformed> {
-        let info = super::info::PgInfo::from_bytes(&message.info)?;
+    fn given_log(&self, message: &PgActivate) -> Result<(PgInfo, PgLog), Malformed> {
+        let info = PgInfo::from_bytes(&message.info)?;
         let sent = message.entries.iter().map(LogEntry::from_bytes).collect::<Result<Vec<_>, _>>()?;
         let log = match message.since {
-            Some(since) if since == self.info.last_update => {
-                let kept = self.log.after(info.log_tail).cloned();
+            Some(since) if self.log.contains(since) => {
+                let kept = self.log.all().iter().take_while(|entry| entry.version <= since).cloned();
                 PgLog::new(info.log_tail.max(self.log.tail()), kept.chain(sent).collect())?
             }
-            Some(_) => return Err(Malformed::new("sync", "begins where this log does not end")),
+            Some(_) => return Err(Malformed::new("log", "begins where this log has nothing")),
             None => PgLog::new(info.log_tail, sent)?,
         };
         if log.head() != info.last_update {
-            return Err(Malformed::new("sync", "does not lead to its record's last update"));
+            return Err(Malformed::new("log", "does not lead to its record's last update"));
         }
         Ok((info, log))
     }
 
-    /// The own store says that this replica is equal.
-    pub fn say_synced(&mut self, core: &mut Core, conn: ConnId, peering: Epoch) {
+    /// Takes another holder's log and record as its own; what is lacking then goes into the missing set. One whose log
+    /// does not touch that one is to be filled from the beginning. What the transaction leaves is durable as a whole.
+    pub(super) fn take_log(&mut self, info: PgInfo, log: PgLog) -> Transaction {
+        let same = self.exists && (self.log.head(), self.log.tail()) == (log.head(), log.tail());
+        let mut t = self.transaction();
+        // Parts of copies that this log alone may tell of: nobody else will give them up.
+        for object in self.log.left_aside() {
+            t.push(&object.staged(), Op::Remove);
+        }
+        let mut last_backfill = self.info.last_backfill.clone();
+        match differing(&self.log, &log) {
+            Some(lacks) => {
+                for (head, need) in lacks.into_iter().filter(|(head, _)| last_backfill.covers(head)) {
+                    self.missing.add_and_store(head, need, &mut t);
+                }
+            }
+            None => {
+                self.missing.clear_and_store(&mut t);
+                last_backfill = LastBackfill::nothing();
+            }
+        }
+        if !same {
+            log.store(&mut t);
+        }
+        self.info = PgInfo { last_backfill, ..info };
+        self.adopt_log(log);
+        self.put_info(&mut t);
+        t
+    }
+
+    /// Says what a commit was to be said of, if it is still this peering's.
+    pub(super) fn answer(&mut self, core: &mut Core, conn: ConnId, peering: Epoch, message: Message) {
         if matches!(self.role, Role::Replica(_, current) if current == peering) {
-            core.stats_changed = true;
-            core.send(conn, Envelope::new(PgSynced { pg: self.id, map_epoch: core.epoch(), peering }));
+            core.send(conn, Envelope::new(message));
+        }
+    }
+
+    /// The primary holds an object still that is missing here: fetches it.
+    pub fn handle_recover(&mut self, core: &mut Core, conn: ConnId, from: OsdId, message: &PgRecover) {
+        if !matches!(self.role, Role::Replica(primary, p) if primary == from && p == message.peering) {
+            return;
+        }
+        if let (Ok(head), Ok(need)) = (ObjectId::from_bytes(&message.object), Need::from_bytes(&message.need)) {
+            self.start_fetch(core, head, need, from, message.peering, Some(conn));
         }
     }
 
@@ -84,6 +148,9 @@ impl Pg {
         }
         match self.open_write(write) {
             Ok((entry, mut transaction)) => {
+                if write.logged_only && !entry.changes_nothing && self.info.last_backfill.covers(&entry.object) {
+                    self.missing.add_and_store(entry.object.clone(), Need::of(&entry), &mut transaction);
+                }
                 self.append_to_log(entry, write.entry.clone(), write.trim_to, &mut transaction);
                 self.counters.writes += 1;
                 core.counters.replicated((write.transaction.len() + write.payload.len()) as u64);
@@ -96,9 +163,19 @@ impl Pg {
 
     fn open_write(&self, write: &SubWrite) -> Result<(LogEntry, Transaction), Malformed> {
         let entry = LogEntry::from_bytes(&write.entry)?;
-        let mut d = Decoder::shared(&write.transaction);
-        let transaction = Transaction::decode_with_payload(&mut d, &write.payload)?;
-        d.finish("replicated transaction")?;
+        let transaction = if write.logged_only {
+            Transaction::new(self.collection())
+        } else {
+            let mut d = Decoder::shared(&write.transaction);
+            let transaction = Transaction::decode_with_payload(&mut d, &write.payload)?;
+            d.finish("replicated transaction")?;
+            transaction
+        };
+        if !write.logged_only
+            && (self.missing.contains(&entry.object) || !self.info.last_backfill.covers(&entry.object))
+        {
+            return Err(Malformed::new("replicated write", "changes an object that is missing here"));
+        }
         if transaction.collection != self.collection() || transaction.create || transaction.remove {
             return Err(Malformed::new("replicated transaction", "concerns another placement group"));
         }

@@ -89,9 +89,10 @@ impl Pg {
     fn is_settled(&self, object: &ObjectId) -> bool {
         let Role::Replica(_, peering) = self.role else { return false };
         let reads = &self.replica_reads;
-        let Some(committed) = reads.committed.filter(|_| reads.peering == peering && self.sync.is_none()) else {
+        let Some(committed) = reads.committed.filter(|_| reads.peering == peering) else { return false };
+        if self.missing.contains(object) || !self.info.last_backfill.covers(object) {
             return false;
-        };
+        }
         // Where too much has been written since to be looked through, the primary's newer word shortens that.
         self.log.after(committed).take(REPLICA_READ_ENTRIES_MAX).all(|entry| entry.object != *object)
             && self.log.after(committed).nth(REPLICA_READ_ENTRIES_MAX).is_none()

@@ -1,6 +1,6 @@
 //! Removed snapshots go away: in the background, a few clones a turn, by writes like any other.
 //!
-//! A primary that serves with all its members looks up, snapshot by snapshot, which clones stand for what the map
+//! A primary whose PG is clean looks up, snapshot by snapshot, which clones stand for what the map
 //! wants removed, and queues a request of its own on the head of each. Such a request takes its turn with the
 //! clients' on that object, has no name (it is never sent again) and no answer. A snapshot that the index does not
 //! name any more is purged, and so reported; the monitor takes it out of the map when every PG has said so.
@@ -48,8 +48,7 @@ pub struct TrimOf {
 impl Pg {
     /// Whether there is something to trim, and now is the time for it.
     pub fn may_trim(&self, core: &Core) -> bool {
-        let full = core.map.pool(self.id.pool).is_some_and(|pool| self.sets.acting.len() >= usize::from(pool.size));
-        full && self.is_active()
+        self.is_clean()
             && self.snaps.turn.is_none()
             && self.snaps.has_to_trim()
             && !core.map.flags.contains(MapFlags::NOSNAPTRIM)

@@ -26,6 +26,8 @@ pub struct ReplicatedWrite<'a> {
     pub transaction: &'a Transaction,
     /// Up to where replicas may trim their logs.
     pub trim_to: EVersion,
+    /// The members that do not have the object as it was: they get the entry without the changes.
+    pub only_log: &'a [OsdId],
 }
 
 /// The strategy of an active PG.

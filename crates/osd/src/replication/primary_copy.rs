@@ -7,6 +7,7 @@
 use super::ReplicatedWrite;
 use crate::core::Core;
 use base::{EVersion, Epoch, OsdId, PgId};
+use bytes::Bytes;
 use std::collections::VecDeque;
 use wire::Encoder;
 use wire::messages::SubWrite;
@@ -22,7 +23,8 @@ pub struct PrimaryCopy {
     peering: Epoch,
     members: Vec<(OsdId, EVersion)>,
     all_committed: EVersion,
-    unconfirmed: VecDeque<SubWrite>,
+    /// Each with those who only log it.
+    unconfirmed: VecDeque<(SubWrite, Vec<OsdId>)>,
     encoder: Encoder,
 }
 
@@ -49,14 +51,15 @@ impl PrimaryCopy {
                 peering: self.peering,
                 version: write.version,
                 trim_to: write.trim_to,
+                logged_only: false,
                 entry: write.entry.clone(),
                 transaction: self.encoder.take(),
                 payload,
             };
             for (osd, _) in self.members.iter().filter(|(osd, _)| *osd != me) {
-                core.send_osd(*osd, Envelope::new(message.clone()));
+                core.send_osd(*osd, Envelope::new(as_sent(&message, write.only_log.contains(osd))));
             }
-            self.unconfirmed.push_back(message);
+            self.unconfirmed.push_back((message, write.only_log.to_vec()));
         }
     }
 
@@ -69,7 +72,7 @@ impl PrimaryCopy {
             return None;
         }
         self.all_committed = all;
-        while self.unconfirmed.front().is_some_and(|write| write.version <= all) {
+        while self.unconfirmed.front().is_some_and(|(write, _)| write.version <= all) {
             self.unconfirmed.pop_front();
         }
         Some(all)
@@ -93,8 +96,17 @@ impl PrimaryCopy {
     /// Sends again what `osd` has not confirmed.
     pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
         let Some((_, has)) = self.members.iter().find(|(member, _)| *member == osd) else { return };
-        for write in self.unconfirmed.iter().filter(|write| write.version > *has) {
-            core.send_osd(osd, Envelope::new(write.clone()));
+        for (write, only_log) in self.unconfirmed.iter().filter(|(write, _)| write.version > *has) {
+            core.send_osd(osd, Envelope::new(as_sent(write, only_log.contains(&osd))));
         }
     }
+}
+
+/// A write as a member gets it: whole, or only to be logged.
+fn as_sent(write: &SubWrite, logged_only: bool) -> SubWrite {
+    if !logged_only {
+        return write.clone();
+    }
+    let (entry, transaction, payload) = (write.entry.clone(), Bytes::new(), Bytes::new());
+    SubWrite { logged_only, entry, transaction, payload, ..*write }
 }

@@ -283,6 +283,7 @@ impl Cluster {
                 self.publish(|_, inc| inc.new_up.extend([(OsdId(osd), all)]));
             }
             Message::OsdAlive(m) => self.publish(|_, inc| inc.new_up_thru.extend([(OsdId(osd), m.want)])),
+            Message::OsdPgTemp(m) => self.publish(|_, inc| inc.new_pg_temp.extend(m.pg_temp)),
             Message::OsdFailure(m) => self.mark_down(m.target.0),
             Message::OsdMarkMeDown(m) => {
                 self.mark_down(m.target.0);

@@ -23,9 +23,11 @@ message! {
         version: EVersion,
         /// Entries up to this one may be forgotten.
         trim_to: EVersion,
+        /// The receiver does not have the object as it was before: it only logs the write, and lacks the object.
+        logged_only: bool,
         /// The log entry.
         entry: Bytes,
-        /// The transaction, its large payloads left out.
+        /// The transaction, its large payloads left out; empty where it is only logged.
         transaction: Bytes,
     }
     + {
@@ -95,34 +97,38 @@ message! {
         entries: Vec<Bytes>,
     }
 
-    /// Primary to replica: become equal to me, then say so.
-    PgSync(0x4C06, 1, 1) {
+    /// Primary to member: take my log as yours, and say what you lack.
+    PgActivate(0x4C06, 1, 1) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
         map_epoch: Epoch,
         /// The peering.
         peering: Epoch,
-        /// The receiver's newest version, where the sender knows that it is part of its own log; `entries` then are
-        /// those after it, else all.
+        /// A version that is part of the receiver's log and of the sender's; `entries` then are those after it, else
+        /// all.
         since: Option<EVersion>,
-        /// The sender's record, as the receiver's shall be.
+        /// The sender's record.
         info: Bytes,
         /// Log entries.
         entries: Vec<Bytes>,
     }
 
-    /// Replica to primary: I am, durably.
-    PgSynced(0x4C07, 1, 1) {
+    /// The answer, once that is durable.
+    PgActivated(0x4C07, 1, 1) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
         map_epoch: Epoch,
         /// From the request.
         peering: Epoch,
+        /// How far the sender's objects are those of the log.
+        last_backfill: Bytes,
+        /// The objects that the sender lacks, each with what is to be had of it.
+        missing: Vec<(Bytes, Bytes)>,
     }
 
-    /// To whoever is copied from: give me (a piece of) an object.
+    /// To whoever is copied from: give me (a piece of) a life of an object.
     PgPull(0x4C08, 1, 1) {
         /// The placement group.
         pg: PgId,
@@ -130,6 +136,8 @@ message! {
         map_epoch: Epoch,
         /// The peering.
         peering: Epoch,
+        /// Tells one attempt from the next.
+        round: u32,
         /// The object.
         object: Bytes,
         /// From which byte.
@@ -146,8 +154,12 @@ message! {
         map_epoch: Epoch,
         /// From the request.
         peering: Epoch,
+        /// From the request.
+        round: u32,
         /// The object.
         object: Bytes,
+        /// The sender cannot tell: it lacks the object itself, or its store failed. The rest is empty.
+        unknown: bool,
         /// Whether it exists; if not, the rest is empty.
         exists: bool,
         /// Its size.
@@ -168,22 +180,22 @@ message! {
         bytes
     }
 
-    /// To whoever is copied from: list your objects and their versions.
-    PgScan(0x4C0A, 1, 1) {
+    /// Primary to member: fetch an object that you lack from me; I hold it still meanwhile.
+    PgRecover(0x4C10, 1, 1) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
         map_epoch: Epoch,
         /// The peering.
         peering: Epoch,
-        /// Tells one listing from the next.
-        round: u32,
-        /// The first object; none for the first of all.
-        from: Option<Bytes>,
+        /// The object's head.
+        object: Bytes,
+        /// What is to be had of it.
+        need: Bytes,
     }
 
     /// The answer.
-    PgScanReply(0x4C0B, 1, 1) {
+    PgRecovered(0x4C11, 1, 1) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -191,11 +203,43 @@ message! {
         /// From the request.
         peering: Epoch,
         /// From the request.
-        round: u32,
-        /// Objects in order, each with its record.
-        objects: Vec<(Bytes, Bytes)>,
-        /// Where to go on; none at the end.
-        next: Option<Bytes>,
+        object: Bytes,
+        /// Whether it is in place, durably.
+        done: bool,
+    }
+
+    /// Primary to a member that is being filled: these objects come next.
+    PgBackfill(0x4C0A, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// The peering.
+        peering: Epoch,
+        /// The first place of the part.
+        from: Bytes,
+        /// The first place after it; none at the end.
+        to: Option<Bytes>,
+        /// The sender's last write when it looked.
+        at: EVersion,
+        /// The heads in it, each with its version.
+        heads: Vec<(Bytes, EVersion)>,
+    }
+
+    /// The answer, durable: what differs counts as missing, everything else up to there as had.
+    PgBackfilled(0x4C0B, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// From the request.
+        peering: Epoch,
+        /// From the request.
+        to: Option<Bytes>,
+        /// The newest write that is accounted for.
+        at: EVersion,
+        /// The objects of the part that the sender lacks, each with what is to be had of it.
+        missing: Vec<(Bytes, Bytes)>,
     }
 
     /// Primary to a former member: everybody who should has the placement group; remove yours.
@@ -275,6 +319,7 @@ mod tests {
                 peering,
                 version,
                 trim_to: version,
+                logged_only: false,
                 entry: blob("e"),
                 transaction: blob("t"),
                 payload: blob("data"),
@@ -286,14 +331,17 @@ mod tests {
             PgNotify { pg, map_epoch, peering, born: Epoch(2), info: Some(blob("info")) }.into(),
             PgLogQuery { pg, map_epoch, peering }.into(),
             PgLog { pg, map_epoch, peering, info: blob("info"), entries: vec![blob("a"), blob("b")] }.into(),
-            PgSync { pg, map_epoch, peering, since: Some(version), info: blob("i"), entries: vec![] }.into(),
-            PgSynced { pg, map_epoch, peering }.into(),
-            PgPull { pg, map_epoch, peering, object: blob("o"), offset: 4096, omap_after: blob("k") }.into(),
+            PgActivate { pg, map_epoch, peering, since: Some(version), info: blob("i"), entries: vec![] }.into(),
+            PgActivated { pg, map_epoch, peering, last_backfill: blob("l"), missing: vec![(blob("o"), blob("n"))] }
+                .into(),
+            PgPull { pg, map_epoch, peering, round: 3, object: blob("o"), offset: 4096, omap_after: blob("k") }.into(),
             PgPush {
                 pg,
                 map_epoch,
                 peering,
+                round: 3,
                 object: blob("o"),
+                unknown: false,
                 exists: true,
                 size: 10,
                 offset: 4,
@@ -304,8 +352,19 @@ mod tests {
                 bytes: blob("bytes"),
             }
             .into(),
-            PgScan { pg, map_epoch, peering, round: 3, from: Some(blob("o")) }.into(),
-            PgScanReply { pg, map_epoch, peering, round: 3, objects: vec![(blob("o"), blob("r"))], next: None }.into(),
+            PgRecover { pg, map_epoch, peering, object: blob("o"), need: blob("n") }.into(),
+            PgRecovered { pg, map_epoch, peering, object: blob("o"), done: true }.into(),
+            PgBackfill {
+                pg,
+                map_epoch,
+                peering,
+                from: blob("f"),
+                to: None,
+                at: version,
+                heads: vec![(blob("o"), version)],
+            }
+            .into(),
+            PgBackfilled { pg, map_epoch, peering, to: Some(blob("t")), at: version, missing: vec![] }.into(),
             PgRemove { pg, map_epoch }.into(),
             PgCommittedQuery { pg, map_epoch, peering }.into(),
             PgCommitted { pg, map_epoch, peering, version: Some(version) }.into(),

@@ -1,0 +1,402 @@
+//! Copying a missing object from another holder, and letting others copy from here.
+//!
+//! Whoever lacks the object asks, piece by piece, one life after the other, the head first; the source answers from its
+//! store and remembers nothing. Pieces of what does not come as one lie aside (`STAGED`) until everything is here; one
+//! transaction then puts the object, its clones and their part of the index of snapshots in place and takes it out of
+//! the missing set.
+//!
+//! Where this OSD follows, its primary asked for that and holds the object still; where it leads, nobody writes to
+//! what it lacks, and the head's record must show the version that the log names: a source that was asked on trust may
+//! have another.
+//!
+//! Invariant: of an object that is being copied, this holder has what it had or all of the new, never some of it.
+
+use super::missing::Need;
+use super::snaps::{index_entries, index_object};
+use super::{Pg, PgCommit, PgRead};
+use crate::core::{CommitFor, Core, Level};
+use crate::limits::{PUSH_BYTES_MAX, PUSH_OMAP_ENTRIES_MAX};
+use crate::ops::clones::Clones;
+use crate::ops::state::{INFO_ATTR, ObjectInfo};
+use base::{Epoch, OsdId, SnapId};
+use bytes::Bytes;
+use std::collections::{BTreeSet, VecDeque};
+use store::{AttrsWant, Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat};
+use wire::messages::{PgPull, PgPush, PgRecovered};
+use wire::net::{ConnId, Envelope};
+use wire::{Decode, Encode};
+
+/// An object on its way here.
+#[derive(Debug)]
+pub struct Fetch {
+    source: OsdId,
+    peering: Epoch,
+    need: Need,
+    /// The session on which the primary waits for the word; none if this OSD is the primary.
+    answer_to: Option<ConnId>,
+    /// Tells attempts apart: what belongs to an abandoned one is not taken for this one's.
+    round: u32,
+    /// The head's record as it is here, once the store has told; it names the clones that the index knows.
+    own: Option<ObjectInfo>,
+    /// The same at the source; none where that has no object.
+    theirs: Option<ObjectInfo>,
+    /// The life that is being copied, and how much of it has come.
+    life: ObjectId,
+    offset: u64,
+    omap_after: Bytes,
+    record: Bytes,
+    /// Lives to be copied after it.
+    left: VecDeque<ObjectId>,
+    /// What came in one piece, and its bytes.
+    in_hand: Vec<(ObjectId, Vec<Op>)>,
+    in_hand_bytes: u64,
+    /// What lies aside, whole or in part.
+    staged: Vec<ObjectId>,
+    absent: Vec<ObjectId>,
+}
+
+impl Fetch {
+    /// From whom it comes.
+    pub fn source(&self) -> OsdId {
+        self.source
+    }
+
+    fn new(head: &ObjectId, need: Need, source: OsdId, peering: Epoch, answer_to: Option<ConnId>, round: u32) -> Fetch {
+        Fetch {
+            source,
+            peering,
+            need,
+            answer_to,
+            round,
+            own: None,
+            theirs: None,
+            life: head.clone(),
+            offset: 0,
+            omap_after: Bytes::new(),
+            record: Bytes::new(),
+            left: VecDeque::new(),
+            in_hand: Vec::new(),
+            in_hand_bytes: 0,
+            staged: Vec::new(),
+            absent: Vec::new(),
+        }
+    }
+
+    fn expects(&self, from: OsdId, push: &PgPush, life: &ObjectId) -> bool {
+        self.source == from
+            && self.peering == push.peering
+            && self.round == push.round
+            && self.life == *life
+            && (push.unknown || self.offset == push.offset)
+    }
+
+    /// Whether a head with this record, or none, is what the log names.
+    fn is_wanted(&self, theirs: Option<&ObjectInfo>) -> bool {
+        match theirs {
+            _ if self.answer_to.is_some() => true,
+            Some(info) => info.version == self.need.version,
+            None => self.need.deletes,
+        }
+    }
+
+    /// Which lives come after the head.
+    fn plan_clones(&mut self, head: &ObjectId) {
+        let snaps: BTreeSet<SnapId> = match (&self.need.clones, &self.theirs) {
+            (Some(touched), _) => touched.clone(),
+            (None, theirs) => clones_of(theirs.as_ref()).list.iter().map(|clone| clone.id).collect(),
+        };
+        self.left = snaps.into_iter().map(|snap| head.with_snap(snap)).collect();
+        if self.need.clones.is_none() {
+            let theirs = clones_of(self.theirs.as_ref());
+            let gone = clones_of(self.own.as_ref()).list.into_iter().filter(|clone| theirs.get(clone.id).is_none());
+            self.absent.extend(gone.map(|clone| head.with_snap(clone.id)));
+        }
+    }
+}
+
+fn clones_of(info: Option<&ObjectInfo>) -> Clones {
+    info.and_then(|info| info.clones.as_deref()).cloned().unwrap_or_default()
+}
+
+impl Pg {
+    /// Begins to copy an object from `source`.
+    pub(super) fn start_fetch(
+        &mut self,
+        core: &mut Core,
+        head: ObjectId,
+        need: Need,
+        source: OsdId,
+        peering: Epoch,
+        answer_to: Option<ConnId>,
+    ) {
+        self.abandon_fetch(core, &head);
+        self.fetch_rounds += 1;
+        let fetch = Fetch::new(&head, need, source, peering, answer_to, self.fetch_rounds);
+        let round = fetch.round;
+        self.fetching.insert(head.clone(), fetch);
+        let want = ObjectWant { attrs: AttrsWant::Named(vec![INFO_ATTR]), ..ObjectWant::default() };
+        let what = ReadWhat::Object(head.clone(), want);
+        let request = ReadRequest { collection: self.collection(), what };
+        if self.exists {
+            core.read(self.id, PgRead::OwnRecord(head, round), request);
+        } else {
+            self.pull_piece(core, &head);
+        }
+    }
+
+    /// The store has told what is here of an object that is to be copied.
+    pub(super) fn own_record_read(&mut self, core: &mut Core, head: &ObjectId, round: u32, view: &ObjectView) {
+        let Some(fetch) = self.fetching.get_mut(head).filter(|fetch| fetch.round == round) else { return };
+        // One that cannot be read is replaced; what the index has of its clones stays and stands for nothing.
+        fetch.own = view.attr(&INFO_ATTR).and_then(|record| ObjectInfo::from_bytes(record).ok());
+        self.pull_piece(core, head);
+    }
+
+    fn pull_piece(&mut self, core: &mut Core, head: &ObjectId) {
+        let Some(fetch) = self.fetching.get(head) else { return };
+        let message = PgPull {
+            pg: self.id,
+            map_epoch: core.epoch(),
+            peering: fetch.peering,
+            round: fetch.round,
+            object: fetch.life.to_bytes(),
+            offset: fetch.offset,
+            omap_after: fetch.omap_after.clone(),
+        };
+        core.send_osd(fetch.source, Envelope::new(message));
+    }
+
+    /// What was asked of `osd`, or its answers, may be lost: asks again.
+    pub(super) fn resume_fetches(&mut self, core: &mut Core, osd: OsdId) {
+        let theirs = |(head, fetch): (&ObjectId, &Fetch)| (fetch.source == osd).then(|| head.clone());
+        let heads: Vec<ObjectId> = self.fetching.iter().filter_map(theirs).collect();
+        for head in heads {
+            let fetch = &self.fetching[&head];
+            let (need, peering, answer_to) = (fetch.need.clone(), fetch.peering, fetch.answer_to);
+            self.start_fetch(core, head, need, osd, peering, answer_to);
+        }
+    }
+
+    /// An object is not wanted any more, or not from there: forgets it, and what lies aside of it.
+    pub(super) fn abandon_fetch(&mut self, core: &mut Core, head: &ObjectId) {
+        let Some(fetch) = self.fetching.remove(head) else { return };
+        if self.exists && !fetch.staged.is_empty() {
+            let mut t = self.transaction();
+            fetch.staged.iter().for_each(|life| t.push(&life.staged(), Op::Remove));
+            core.commit(CommitFor::Pg(self.id, PgCommit::Nothing), t);
+        }
+    }
+
+    /// The interval, or the peering, is over.
+    pub(super) fn abandon_fetches(&mut self, core: &mut Core) {
+        for head in self.fetching.keys().cloned().collect::<Vec<_>>() {
+            self.abandon_fetch(core, &head);
+        }
+    }
+
+    /// Answers a pull: asks the store, if it has what is asked for.
+    pub fn handle_pull(&mut self, core: &mut Core, conn: ConnId, pull: Box<PgPull>) {
+        let Ok(id) = ObjectId::from_bytes(&pull.object) else { return };
+        let head = id.with_snap(SnapId::HEAD);
+        if !self.exists || self.lacks(&head) || !self.info.last_backfill.covers(&head) {
+            return self.answer_unknown(core, conn, &pull);
+        }
+        let first = pull.offset == 0 && pull.omap_after.is_empty();
+        let want = ObjectWant {
+            attrs: if first { AttrsWant::All } else { AttrsWant::None },
+            data: vec![Extent { offset: pull.offset, len: PUSH_BYTES_MAX }],
+            allocated: Vec::new(),
+            omap_header: first,
+            omap: vec![OmapWant::Range {
+                after: pull.omap_after.clone(),
+                prefix: Bytes::new(),
+                entries: PUSH_OMAP_ENTRIES_MAX,
+                bytes: PUSH_BYTES_MAX,
+                values: true,
+            }],
+        };
+        let what = ReadWhat::Object(id, want);
+        core.read(self.id, PgRead::Piece(conn, pull), ReadRequest { collection: self.collection(), what });
+    }
+
+    /// Answers a pull that cannot be answered.
+    pub(super) fn answer_unknown(&self, core: &mut Core, conn: ConnId, pull: &PgPull) {
+        let message = PgPush {
+            pg: self.id,
+            map_epoch: core.epoch(),
+            peering: pull.peering,
+            round: pull.round,
+            object: pull.object.clone(),
+            unknown: true,
+            ..PgPush::default()
+        };
+        core.send(conn, Envelope::new(message));
+    }
+
+    /// Answers a pull: the store has told.
+    pub(super) fn piece_read(&mut self, core: &mut Core, conn: ConnId, pull: &PgPull, mut view: ObjectView) {
+        let omap = view.omap.pop().unwrap_or_default();
+        let bytes = view.data.pop().unwrap_or_default();
+        self.count_recovered(bytes.len(), omap.entries.len());
+        let message = PgPush {
+            pg: self.id,
+            map_epoch: core.epoch(),
+            peering: pull.peering,
+            round: pull.round,
+            object: pull.object.clone(),
+            unknown: false,
+            exists: view.exists,
+            size: view.size,
+            offset: pull.offset,
+            attrs: view.attrs,
+            omap_header: view.omap_header,
+            omap: omap.entries,
+            omap_more: omap.more,
+            bytes,
+        };
+        core.send(conn, Envelope::new(message));
+    }
+
+    /// A piece has come.
+    pub fn handle_push(&mut self, core: &mut Core, from: OsdId, push: PgPush) {
+        let Ok(life) = ObjectId::from_bytes(&push.object) else { return };
+        let head = life.with_snap(SnapId::HEAD);
+        let Some(fetch) = self.fetching.get_mut(&head).filter(|f| f.expects(from, &push, &life)) else { return };
+        if push.unknown {
+            return self.fetch_failed(core, &head);
+        }
+        if life == head && fetch.offset == 0 && fetch.omap_after.is_empty() {
+            let record = push.attrs.iter().find(|(name, _)| *name == INFO_ATTR);
+            fetch.theirs = record.and_then(|(_, record)| ObjectInfo::from_bytes(record).ok());
+            if push.exists != fetch.theirs.is_some() || !fetch.is_wanted(fetch.theirs.as_ref()) {
+                return self.fetch_failed(core, &head);
+            }
+            fetch.plan_clones(&head);
+        }
+        self.count_recovered(push.bytes.len(), push.omap.len());
+        self.take_piece(core, &head, push);
+    }
+
+    fn take_piece(&mut self, core: &mut Core, head: &ObjectId, mut push: PgPush) {
+        let fetch = self.fetching.get_mut(head).expect("the caller has found it");
+        let first = fetch.offset == 0 && fetch.omap_after.is_empty();
+        let (end, bytes) = (push.offset + push.bytes.len() as u64, push.bytes.len() as u64);
+        let last = !push.exists || end >= push.size && !push.omap_more;
+        if !last && push.bytes.is_empty() && push.omap.is_empty() {
+            return self.fetch_failed(core, head);
+        }
+        if let Some(at) = push.attrs.iter().position(|(name, _)| *name == INFO_ATTR) {
+            fetch.record = push.attrs.remove(at).1;
+        }
+        (fetch.offset, fetch.omap_after) = (end, push.omap.last().map_or(Bytes::new(), |entry| entry.0.clone()));
+        let life = fetch.life.clone();
+        let aside = if !push.exists {
+            fetch.absent.push(life.clone());
+            None
+        } else {
+            let ops = piece_ops(push, first, last.then(|| fetch.record.clone()));
+            if first && last && fetch.in_hand_bytes + bytes <= PUSH_BYTES_MAX {
+                fetch.in_hand_bytes += bytes;
+                fetch.in_hand.push((life.clone(), ops));
+                None
+            } else {
+                if first {
+                    fetch.staged.push(life.clone());
+                }
+                Some(ops)
+            }
+        };
+        let next = if last { fetch.left.pop_front() } else { Some(life.clone()) };
+        if let Some(next) = next.clone().filter(|_| last) {
+            (fetch.life, fetch.offset, fetch.omap_after) = (next, 0, Bytes::new());
+        }
+        if let Some(ops) = aside {
+            let mut t = self.transaction();
+            ops.into_iter().for_each(|op| t.push(&life.staged(), op));
+            core.commit(CommitFor::Pg(self.id, PgCommit::Nothing), t);
+        }
+        if next.is_some() { self.pull_piece(core, head) } else { self.put_in_place(core, head) }
+    }
+
+    /// Everything is here.
+    fn put_in_place(&mut self, core: &mut Core, head: &ObjectId) {
+        let fetch = self.fetching.remove(head).expect("the caller has found it");
+        let mut t = self.transaction();
+        for (life, ops) in fetch.in_hand {
+            ops.into_iter().for_each(|op| t.push(&life, op));
+        }
+        for life in &fetch.staged {
+            t.rename(&life.staged(), life);
+        }
+        for life in &fetch.absent {
+            t.push(life, Op::Remove);
+        }
+        let (was, is) = (clones_of(fetch.own.as_ref()), clones_of(fetch.theirs.as_ref()));
+        let was: BTreeSet<(Bytes, Bytes)> = index_entries(head, &was).collect();
+        let is: BTreeSet<(Bytes, Bytes)> = index_entries(head, &is).collect();
+        let gone: Vec<Bytes> = was.difference(&is).map(|(key, _)| key.clone()).collect();
+        let new: Vec<(Bytes, Bytes)> = is.difference(&was).cloned().collect();
+        if !gone.is_empty() {
+            t.push(&index_object(), Op::OmapRemove(gone));
+        }
+        if !new.is_empty() {
+            t.push(&index_object(), Op::OmapSet(new));
+        }
+        self.missing.remove_and_store(head, &mut t);
+        let why = match fetch.answer_to {
+            Some(conn) => {
+                let answer = self.recovered_message(core, fetch.peering, head, true);
+                PgCommit::Answer(conn, fetch.peering, Box::new(answer.into()))
+            }
+            None => PgCommit::Pulled(fetch.peering, head.clone()),
+        };
+        core.commit(CommitFor::Pg(self.id, why), t);
+    }
+
+    fn recovered_message(&self, core: &Core, peering: Epoch, head: &ObjectId, done: bool) -> PgRecovered {
+        PgRecovered { pg: self.id, map_epoch: core.epoch(), peering, object: head.to_bytes(), done }
+    }
+
+    /// The source does not have what is wanted, or went away.
+    pub(super) fn fetch_failed(&mut self, core: &mut Core, head: &ObjectId) {
+        let Some(fetch) = self.fetching.get(head) else { return };
+        let (source, peering, answer_to) = (fetch.source, fetch.peering, fetch.answer_to);
+        self.abandon_fetch(core, head);
+        match answer_to {
+            Some(conn) => {
+                core.log(Level::Error, format!("pg {}: {source:?} cannot give {head:?}", self.id));
+                let answer = self.recovered_message(core, peering, head, false);
+                core.send(conn, Envelope::new(answer));
+            }
+            None => self.pull_failed(core, head, source),
+        }
+    }
+
+    /// Gives up what comes from an OSD that the map shows as down.
+    pub(super) fn fail_fetches_from_the_dead(&mut self, core: &mut Core) {
+        let dead = |(head, fetch): (&ObjectId, &Fetch)| (!core.map.is_up(fetch.source)).then(|| head.clone());
+        for head in self.fetching.iter().filter_map(dead).collect::<Vec<_>>() {
+            self.fetch_failed(core, &head);
+        }
+    }
+}
+
+/// The changes that a piece makes to its copy. The object's record comes with the last.
+fn piece_ops(push: PgPush, first: bool, record: Option<Bytes>) -> Vec<Op> {
+    let mut ops = Vec::new();
+    if first {
+        ops.extend([Op::Remove, Op::Truncate(push.size)]);
+        ops.extend(push.attrs.into_iter().map(|(name, value)| Op::SetAttr(name, value)));
+        if !push.omap_header.is_empty() {
+            ops.push(Op::OmapHeader(push.omap_header));
+        }
+    }
+    if !push.bytes.is_empty() {
+        ops.push(Op::Write(push.offset, push.bytes));
+    }
+    if !push.omap.is_empty() {
+        ops.push(Op::OmapSet(push.omap));
+    }
+    ops.extend(record.map(|record| Op::SetAttr(INFO_ATTR, record)));
+    ops
+}

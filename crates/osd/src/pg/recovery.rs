@@ -1,0 +1,459 @@
+//! Recovery on the primary: what each member lacks, and the work of giving it to them while the PG serves.
+//!
+//! An object that this OSD lacks is pulled from a holder that has it, then pushed to the members that lack it: they are
+//! asked to fetch it from here, and nobody writes to it meanwhile (`order`). Members whose log did not reach are filled part by part (`backfill`), each part adding
+//! to what they lack. Work starts when the scheduler lets it (`recovery_pace`), or at once for an object that a client
+//! waits for.
+//!
+//! Clients meanwhile: an object that this OSD lacks holds its requests, one that another member lacks holds its writes,
+//! and both come first. A member that is being filled holds nobody: it only logs what it does not have. Nobody else
+//! does, because a log may only tell of writes that its holder has or that others had when they agreed on it: else a
+//! write could be in a log and nowhere on a disk, when a power cut takes the rest.
+//!
+//! Follows the rules of Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`start_recovery_ops`, `wait_for_unreadable_object`,
+//! `wait_for_degraded_object`, `should_send_op`).
+//!
+//! Invariants: of what a member lacks its primary knows at least as much as the member; an object's work counts as one
+//! in the OSD's pace from its beginning to its end.
+
+use super::backfill::Part;
+use super::client_io::ClientRequest;
+use super::info::LastBackfill;
+use super::log::LogEntry;
+use super::missing::{Missing, Need};
+use super::order::ObjectQueue;
+use super::peering::Answer;
+use super::{Pg, Role};
+use crate::core::{Core, Level};
+use base::{EVersion, Epoch, OsdId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use store::ObjectId;
+use wire::Decode;
+use wire::Encode;
+use wire::messages::{PgRecover, PgRecovered};
+use wire::net::Envelope;
+
+/// Another member, as its primary knows it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Member {
+    /// What it lacks of the log's objects.
+    pub missing: Missing,
+    /// How far it is filled.
+    pub last_backfill: LastBackfill,
+    /// Objects of the parts that it has been given.
+    pub filled: u64,
+    /// The newest write that it only logged.
+    pub(super) only_logged: EVersion,
+}
+
+impl Member {
+    /// Whether it has the object as it is.
+    fn has(&self, head: &ObjectId) -> bool {
+        self.last_backfill.covers(head) && !self.missing.contains(head)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.last_backfill.is_max() && self.missing.is_empty()
+    }
+}
+
+/// What goes on with an object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Work {
+    /// It comes here; these have turned out not to have it.
+    Pulling(BTreeSet<OsdId>),
+    /// It waits until nobody writes to it.
+    ToPush,
+    /// These members fetch it.
+    Pushing(BTreeSet<OsdId>),
+}
+
+/// The recovery of a PG that this OSD leads.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// The other members.
+    pub members: BTreeMap<OsdId, Member>,
+    /// What everybody has said of the PG; who is no member may still hold what others lack.
+    pub(super) answers: BTreeMap<OsdId, Answer>,
+    under_way: BTreeMap<ObjectId, Work>,
+    /// Objects that nobody who is up has.
+    pub unfound: BTreeSet<ObjectId>,
+    /// Objects that a member could not be given: their store or ours fails.
+    stalled: BTreeSet<ObjectId>,
+    /// The part of a member's filling that is being looked at.
+    pub(super) part: Option<Part>,
+    /// Listings that wait until this OSD lacks nothing.
+    pub(super) listings: VecDeque<Box<ClientRequest>>,
+    /// Nothing is left to do.
+    pub complete: bool,
+}
+
+/// What is not as it should be, in copies of objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lacking {
+    /// Objects that this OSD lacks.
+    pub on_primary: u64,
+    /// Copies that members of the acting set lack, or that have no member.
+    pub degraded: u64,
+    /// Copies that are not where they belong yet.
+    pub misplaced: u64,
+    /// Objects that nobody who is up has.
+    pub unfound: u64,
+}
+
+impl Recovery {
+    /// Begins with what the members have said.
+    pub fn new(members: BTreeMap<OsdId, Member>, answers: BTreeMap<OsdId, Answer>) -> Recovery {
+        Recovery { members, answers, ..Recovery::default() }
+    }
+
+    /// Who holds the PG and is no member.
+    fn strays(&self) -> impl Iterator<Item = OsdId> {
+        let holds = |answer: &Answer| answer.info.is_some();
+        let strays = self.answers.iter().filter(move |(osd, a)| holds(a) && !self.members.contains_key(*osd));
+        strays.map(|(osd, _)| *osd)
+    }
+
+    /// Whether objects are on their way.
+    pub fn is_working(&self) -> bool {
+        !self.under_way.is_empty() || self.part.is_some()
+    }
+
+    /// Whether a member is being filled.
+    pub fn is_filling(&self) -> bool {
+        self.members.values().any(|member| !member.last_backfill.is_max())
+    }
+
+    /// The members that can only log a write to this object.
+    pub(super) fn who_only_log(&self, head: &ObjectId) -> Vec<OsdId> {
+        if self.complete {
+            return Vec::new();
+        }
+        self.members.iter().filter(|(_, member)| !member.has(head)).map(|(osd, _)| *osd).collect()
+    }
+
+    /// A write goes out; members that only log it lack the object as it is now.
+    pub(super) fn note_write(&mut self, entry: &LogEntry) {
+        if self.complete {
+            return;
+        }
+        for member in self.members.values_mut().filter(|member| !member.has(&entry.object)) {
+            member.only_logged = entry.version;
+            if !entry.changes_nothing && member.missing.contains(&entry.object) {
+                member.missing.add(entry.object.clone(), Need::of(entry));
+            }
+        }
+    }
+}
+
+impl Pg {
+    /// Whether this holder's log tells of the object, and what is here is not what it tells.
+    pub fn lacks(&self, head: &ObjectId) -> bool {
+        self.missing.contains(head) || matches!(self.recovery.under_way.get(head), Some(Work::Pulling(_)))
+    }
+
+    /// Whether every member has everything, and those serve who should.
+    pub fn is_clean(&self) -> bool {
+        let active = self.active_peering();
+        self.recovery.complete && active.is_some() && active == Some(self.info.last_epoch_clean)
+    }
+
+    /// The peering in which this OSD leads the other members.
+    pub(super) fn led_peering(&self) -> Option<Epoch> {
+        match &self.role {
+            Role::Active(replication) => Some(replication.peering()),
+            Role::Peered(peering) => Some(*peering),
+            _ => None,
+        }
+    }
+
+    /// Whether a member lacks an object that may not only log what is written to it.
+    fn is_degraded(&self, head: &ObjectId) -> bool {
+        let lacks = |member: &Member| member.last_backfill.is_max() && member.missing.contains(head);
+        !self.recovery.complete && self.recovery.members.values().any(lacks)
+    }
+
+    /// Looks what recovery means for requests on an object that has had none.
+    pub(super) fn mark_queue(&mut self, head: &ObjectId) {
+        let (unreadable, degraded) = (self.lacks(head), self.is_degraded(head));
+        if let Some(queue) = self.objects.get_mut(head) {
+            (queue.unreadable, queue.degraded) = (unreadable, degraded);
+        }
+    }
+
+    /// A client waits for an object: if that is for recovery, it comes first.
+    pub(super) fn hurry(&mut self, core: &mut Core, head: &ObjectId) {
+        let held = self.objects.get(head).is_some_and(|queue| queue.unreadable || queue.degraded);
+        let recovery = &self.recovery;
+        let hopeless = recovery.stalled.contains(head) || recovery.unfound.contains(head);
+        if held && !hopeless && !recovery.under_way.contains_key(head) {
+            self.start_work(core, head.clone());
+        }
+    }
+
+    /// The members agree on the log: begins to give everybody what it lacks.
+    pub(super) fn begin_recovery(
+        &mut self,
+        core: &mut Core,
+        members: BTreeMap<OsdId, Member>,
+        answers: BTreeMap<OsdId, Answer>,
+    ) {
+        self.recovery = Recovery::new(members, answers);
+        let lacks = |(osd, member): (&OsdId, &Member)| {
+            let filled = if member.last_backfill.is_max() { "" } else { ", is being filled" };
+            (!member.is_complete()).then(|| format!("osd.{osd} lacks {} objects{filled}", member.missing.len()))
+        };
+        let mut told: Vec<String> = self.recovery.members.iter().filter_map(lacks).collect();
+        if !self.missing.is_empty() {
+            told.insert(0, format!("{} objects are missing here", self.missing.len()));
+        }
+        if !told.is_empty() {
+            core.log(Level::Info, format!("pg {}: recovering: {}", self.id, told.join(", ")));
+        }
+        self.go_on_recovering(core);
+    }
+
+    /// The interval, or the peering, is over.
+    pub(crate) fn abandon_recovery(&mut self, core: &mut Core) {
+        let recovery = core::mem::take(&mut self.recovery);
+        recovery.under_way.iter().for_each(|_| core.pace.ended());
+        self.waiting.extend(recovery.listings);
+        self.abandon_fetches(core);
+    }
+
+    /// Asks for a turn if there is something to do, or finds that all is done.
+    pub(super) fn go_on_recovering(&mut self, core: &mut Core) {
+        if self.led_peering().is_none() || self.recovery.complete {
+            return;
+        }
+        if self.next_object().is_some() || self.next_part().is_some() {
+            return core.pace.want(self.id);
+        }
+        let members_done = self.recovery.members.values().all(Member::is_complete);
+        if members_done && self.missing.is_empty() && !self.recovery.is_working() {
+            self.recovery.complete = true;
+            self.recovered(core);
+        }
+    }
+
+    /// A turn of recovery: starts a few objects, or looks at the next part of a member that is filled.
+    pub fn recover(&mut self, core: &mut Core) {
+        if self.led_peering().is_none() {
+            return;
+        }
+        for _ in 0..core.pace.single_start {
+            match self.next_object() {
+                Some(head) => self.start_work(core, head),
+                None => break,
+            }
+            if self.led_peering().is_none() {
+                // What nobody has led to another peering.
+                return;
+            }
+        }
+        if let Some(osd) = self.next_part() {
+            self.start_part(core, osd);
+        }
+        self.go_on_recovering(core);
+    }
+
+    /// About how many bytes the next turn will move.
+    pub fn recovery_cost_bytes(&self) -> usize {
+        let totals = &self.info.totals;
+        usize::try_from(totals.bytes.checked_div(totals.objects).unwrap_or(0)).unwrap_or(usize::MAX)
+    }
+
+    /// The next object to be worked on: first what this OSD lacks.
+    fn next_object(&self) -> Option<ObjectId> {
+        let recovery = &self.recovery;
+        let idle = |head: &&ObjectId| !recovery.under_way.contains_key(*head) && !recovery.stalled.contains(*head);
+        let found = |head: &&ObjectId| idle(head) && !recovery.unfound.contains(*head);
+        let own = self.missing.heads().find(found);
+        let pushable = |head: &&ObjectId| idle(head) && !self.missing.contains(head);
+        let theirs = || recovery.members.values().find_map(|member| member.missing.heads().find(pushable));
+        own.or_else(theirs).cloned()
+    }
+
+    fn start_work(&mut self, core: &mut Core, head: ObjectId) {
+        core.pace.began();
+        if self.missing.contains(&head) {
+            self.recovery.under_way.insert(head.clone(), Work::Pulling(BTreeSet::new()));
+            self.pull(core, head);
+        } else {
+            self.recovery.under_way.insert(head.clone(), Work::ToPush);
+            if !self.objects.contains_key(&head) {
+                self.objects.insert(head.clone(), ObjectQueue::default());
+                self.mark_queue(&head);
+            }
+            self.objects.get_mut(&head).expect("it is there now").to_push = true;
+            self.pump(core, &head);
+        }
+        core.stats_changed = true;
+    }
+
+    fn end_work(&mut self, core: &mut Core, head: &ObjectId) {
+        if self.recovery.under_way.remove(head).is_some() {
+            core.pace.ended();
+        }
+        core.counts_changed = true;
+        self.mark_queue(head);
+    }
+
+    /// Asks the next holder for an object.
+    fn pull(&mut self, core: &mut Core, head: ObjectId) {
+        let (Some(need), Some(peering)) = (self.missing.get(&head).cloned(), self.led_peering()) else { return };
+        let Some(Work::Pulling(tried)) = self.recovery.under_way.get(&head) else { return };
+        let has = |(osd, member): (&OsdId, &Member)| member.has(&head).then_some(*osd);
+        let holders = self.recovery.members.iter().filter_map(has).chain(self.recovery.strays());
+        let me = core.me();
+        let source = { holders }.find(|osd| *osd != me && core.map.is_up(*osd) && !tried.contains(osd));
+        match source {
+            Some(source) => self.start_fetch(core, head, need, source, peering, None),
+            None => {
+                core.log(Level::Warn, format!("pg {}: {head:?} is unfound", self.id));
+                self.recovery.unfound.insert(head.clone());
+                self.end_work(core, &head);
+                self.look_for_unfound(core);
+            }
+        }
+    }
+
+    /// A source does not have what was wanted of it.
+    pub(super) fn pull_failed(&mut self, core: &mut Core, head: &ObjectId, source: OsdId) {
+        if let Some(Work::Pulling(tried)) = self.recovery.under_way.get_mut(head) {
+            tried.insert(source);
+            self.pull(core, head.clone());
+        }
+    }
+
+    /// An object is in place, durably.
+    pub(super) fn pulled(&mut self, core: &mut Core, peering: Epoch, head: &ObjectId) {
+        if self.led_peering() != Some(peering) || !matches!(self.recovery.under_way.get(head), Some(Work::Pulling(_))) {
+            return;
+        }
+        self.counters.objects_recovered += 1;
+        self.end_work(core, head);
+        self.pump(core, head);
+        // Who waited to write may find that others lack it.
+        if self.objects.get(head).is_some_and(|queue| !queue.waiting.is_empty()) {
+            self.hurry(core, head);
+        }
+        if self.missing.is_empty() {
+            for listing in core::mem::take(&mut self.recovery.listings) {
+                self.handle_request(core, listing);
+            }
+        }
+        self.go_on_recovering(core);
+    }
+
+    /// Nobody writes to an object (it counts as being read): lets the members that lack it fetch it.
+    pub(super) fn push(&mut self, core: &mut Core, head: &ObjectId) {
+        let Some(peering) = self.led_peering() else { return };
+        let lacks = |(osd, member): (&OsdId, &Member)| member.missing.get(head).map(|need| (*osd, need.to_bytes()));
+        let targets: Vec<_> = self.recovery.members.iter().filter_map(lacks).collect();
+        let waiting = Work::Pushing(targets.iter().map(|(osd, _)| *osd).collect());
+        self.recovery.under_way.insert(head.clone(), waiting);
+        for (osd, need) in targets {
+            let message = PgRecover { pg: self.id, map_epoch: core.epoch(), peering, object: head.to_bytes(), need };
+            core.send_osd(osd, Envelope::new(message));
+        }
+        self.end_push_if_done(core, head);
+    }
+
+    /// A member has an object that it lacked, or cannot have it.
+    pub fn handle_recovered(&mut self, core: &mut Core, from: OsdId, message: &PgRecovered) {
+        let Ok(head) = ObjectId::from_bytes(&message.object) else { return };
+        if self.led_peering() != Some(message.peering) {
+            return;
+        }
+        let Some(Work::Pushing(waiting)) = self.recovery.under_way.get_mut(&head) else { return };
+        if !waiting.remove(&from) {
+            return;
+        }
+        if message.done {
+            self.counters.objects_recovered += 1;
+            if let Some(member) = self.recovery.members.get_mut(&from) {
+                member.missing.remove(&head);
+            }
+        } else {
+            core.log(Level::Error, format!("pg {}: {from:?} cannot be given {head:?}", self.id));
+            self.recovery.stalled.insert(head.clone());
+        }
+        self.end_push_if_done(core, &head);
+    }
+
+    fn end_push_if_done(&mut self, core: &mut Core, head: &ObjectId) {
+        if !matches!(self.recovery.under_way.get(head), Some(Work::Pushing(waiting)) if waiting.is_empty()) {
+            return;
+        }
+        if let Some(queue) = self.objects.get_mut(head) {
+            queue.readers -= 1;
+        }
+        self.end_work(core, head);
+        self.pump(core, head);
+        self.go_on_recovering(core);
+    }
+
+    /// What was asked of `osd`, or its answers, may be lost: asks again.
+    pub(super) fn resume_recovery(&mut self, core: &mut Core, osd: OsdId) {
+        let Some(peering) = self.led_peering() else { return };
+        let map_epoch = core.epoch();
+        for (head, work) in &self.recovery.under_way {
+            if matches!(work, Work::Pushing(waiting) if waiting.contains(&osd))
+                && let Some(need) = self.recovery.members.get(&osd).and_then(|member| member.missing.get(head))
+            {
+                let (object, need) = (head.to_bytes(), need.to_bytes());
+                core.send_osd(osd, Envelope::new(PgRecover { pg: self.id, map_epoch, peering, object, need }));
+            }
+        }
+        self.resume_part(core, osd);
+    }
+
+    /// Peers anew if somebody is up who has not been asked and may have what nobody else has.
+    pub(super) fn look_for_unfound(&mut self, core: &mut Core) {
+        if self.recovery.unfound.is_empty() || self.led_peering().is_none() {
+            return;
+        }
+        let asked = |osd: &OsdId| self.recovery.members.contains_key(osd) || self.recovery.answers.contains_key(osd);
+        if self.whom_to_ask(core).iter().any(|osd| !asked(osd)) {
+            core.log(Level::Info, format!("pg {}: peering anew: others may have what is unfound", self.id));
+            self.peer_anew(core);
+        }
+    }
+
+    /// How much is not as it should be.
+    pub fn lacking(&self, core: &Core) -> Lacking {
+        let size = core.map.pool(self.id.pool).map_or(0, |pool| u64::from(pool.size));
+        let objects = self.info.totals.objects;
+        let on_primary = self.missing.len() as u64;
+        let mut lacking = Lacking { on_primary, unfound: self.recovery.unfound.len() as u64, ..Lacking::default() };
+        let absent = size.saturating_sub(self.sets.acting.len() as u64);
+        lacking.degraded = on_primary + absent * objects;
+        let mut beside = 0;
+        for (osd, member) in &self.recovery.members {
+            let missing = member.missing.len() as u64;
+            if self.sets.acting.contains(osd) {
+                lacking.degraded += missing;
+                continue;
+            }
+            // One who is filled: in place of a member that is not there, or of one that is to leave.
+            let has = member.filled.min(objects).saturating_sub(missing);
+            let has = if member.last_backfill.is_max() { objects.saturating_sub(missing) } else { has };
+            if beside < absent {
+                lacking.degraded = lacking.degraded.saturating_sub(has);
+            } else {
+                lacking.misplaced += objects - has;
+            }
+            beside += 1;
+        }
+        lacking
+    }
+
+    pub(super) fn check_recovery(&self) {
+        assert!(!self.recovery.complete || self.missing.is_empty(), "pg {}: complete, and lacks objects", self.id);
+        assert!(self.led_peering().is_some() || !self.recovery.is_working(), "pg {}: recovers unled", self.id);
+        for (head, queue) in &self.objects {
+            assert!(queue.unreadable || !self.lacks(head) || queue.is_idle(), "pg {}: {head:?} is read", self.id);
+        }
+    }
+}

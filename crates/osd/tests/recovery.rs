@@ -1,0 +1,250 @@
+//! Placement groups that serve while members lack objects: on demand, in the background, by the log and part by part.
+
+mod harness;
+
+use base::{Duration, OsdId, PgId, SnapId};
+use bytes::Bytes;
+use harness::{Cluster, POOL, open};
+use maps::stats::{PgStat, PgState};
+use wire::Encode;
+use wire::messages::OsdOp;
+use wire::osd::payload::ListReply;
+use wire::osd::{HObject, ObjectLocator, OpCode, OpParams, OsdOpItem, RequestFlags, SnapContext, SpgId};
+
+/// A pause between recoveries in which nothing happens by itself.
+fn hold_recovery(c: &mut Cluster, osds: &[i32], hold: bool) {
+    let value = if hold { "3600" } else { "0" };
+    for osd in osds {
+        let command = format!(r#"{{"prefix":"config set","var":"osd_recovery_sleep","val":["{value}"]}}"#);
+        c.admin(*osd, &command);
+    }
+}
+
+fn keep_short_logs(c: &mut Cluster, osds: i32) {
+    for osd in 0..osds {
+        for (option, value) in [("osd_min_pg_log_entries", "1"), ("osd_max_pg_log_entries", "5")] {
+            c.admin(osd, &format!(r#"{{"prefix":"config set","var":"{option}","val":["{value}"]}}"#));
+        }
+    }
+}
+
+fn stat(c: &Cluster, name: &str) -> PgStat {
+    open(&c.pg_stats[&c.locate(name).0])
+}
+
+fn is_clean(c: &Cluster, name: &str) -> bool {
+    stat(c, name).state == PgState::ACTIVE.with(PgState::CLEAN)
+}
+
+/// The primary of the only PG, and another member.
+fn members(c: &Cluster) -> (i32, i32) {
+    let (pg, _, primary) = c.locate("o0");
+    let acting = c.map.pg_to_up_acting(pg).acting;
+    (primary, acting.iter().map(|osd| osd.0).find(|osd| *osd != primary).expect("another member"))
+}
+
+fn fill(c: &mut Cluster, count: u32, with: u8) {
+    for i in 0..count {
+        assert_eq!(c.write(&format!("o{i}"), &[with; 100]), 0);
+    }
+}
+
+#[test]
+fn a_member_that_comes_back_is_given_what_it_lacks_while_clients_write() {
+    let mut c = Cluster::new(11, 3, 3, 2, 1);
+    let (primary, replica) = members(&c);
+    fill(&mut c, 20, 1);
+    c.kill(replica);
+    c.settle();
+    fill(&mut c, 20, 2);
+    assert_eq!(c.call("o19", vec![OsdOpItem::new(OpCode::DELETE)]).result, 0);
+    hold_recovery(&mut c, &[primary], true);
+    c.start(replica);
+    c.settle_for(Duration::from_secs(3));
+    assert_eq!(c.active(), 1, "it serves before anything is copied: {:#?}", c.log);
+    let before = stat(&c, "o0");
+    assert!(before.state.contains(PgState::ACTIVE.with(PgState::DEGRADED)), "{:?}", before.state);
+    assert!(before.stats.sum.num_objects_degraded >= 18, "{:?}", before.stats.sum);
+    assert_eq!(c.read("o3").as_deref(), Ok(&[2; 100][..]), "the primary has it");
+    assert_eq!(c.write("o5", b"new"), 0, "an object that is written to comes first");
+    c.settle_for(Duration::from_secs(3));
+    let during = stat(&c, "o0").stats.sum.num_objects_degraded;
+    assert_eq!(during, before.stats.sum.num_objects_degraded - 1);
+    hold_recovery(&mut c, &[primary], false);
+    c.settle();
+    assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
+    assert_eq!(c.store(replica).held_bytes(), c.store(primary).held_bytes());
+    c.kill(primary);
+    c.settle();
+    assert_eq!(c.read("o5").as_deref(), Ok(&b"new"[..]));
+    assert_eq!(c.read("o19"), Err(-2));
+}
+
+#[test]
+fn a_primary_that_comes_back_serves_what_it_has_not_copied_yet() {
+    let mut c = Cluster::new(12, 3, 3, 2, 1);
+    let (primary, _) = members(&c);
+    fill(&mut c, 10, 1);
+    c.kill(primary);
+    c.settle();
+    fill(&mut c, 10, 2);
+    assert_eq!(c.call("o9", vec![OsdOpItem::new(OpCode::DELETE)]).result, 0);
+    c.start(primary);
+    // It leads as soon as it is up; its first turn of recovery is its last for now.
+    c.settle_for(Duration::from_millis(100));
+    hold_recovery(&mut c, &[primary], true);
+    c.settle_for(Duration::from_secs(3));
+    assert_eq!(c.locate("o0").2, primary);
+    for i in 0..9 {
+        assert_eq!(c.read(&format!("o{i}")).as_deref(), Ok(&[2; 100][..]), "o{i}");
+    }
+    assert_eq!(c.read("o9"), Err(-2), "what was deleted meanwhile is not there");
+    hold_recovery(&mut c, &[primary], false);
+    c.settle();
+    assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
+}
+
+#[test]
+fn a_listing_waits_for_what_may_be_there_or_not() {
+    let mut c = Cluster::new(13, 3, 3, 2, 1);
+    let (primary, _) = members(&c);
+    fill(&mut c, 6, 1);
+    c.kill(primary);
+    c.settle();
+    assert_eq!(c.call("o1", vec![OsdOpItem::new(OpCode::DELETE)]).result, 0);
+    assert_eq!(c.write("later", b"x"), 0);
+    c.start(primary);
+    c.settle_for(Duration::from_millis(300));
+    let item = OsdOpItem::new(OpCode::PGNLS).with_params(OpParams::List { count: 100, start_epoch: 0 });
+    let ops = vec![item.with_payload(HObject::MIN.to_bytes())];
+    let locator = ObjectLocator { hash: 0, ..ObjectLocator::new(POOL) };
+    let pg = SpgId::replicated(PgId::new(POOL, 0));
+    let mut op = OsdOp::new(pg, 0, locator, Bytes::new(), ops);
+    op.map_epoch = c.map.epoch;
+    op.flags = RequestFlags::READ | RequestFlags::PGOP;
+    let reply = c.call_op(op);
+    let listed: ListReply = open(&reply.ops[0].item.payload);
+    let mut names: Vec<String> =
+        listed.entries.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect();
+    names.sort();
+    assert_eq!(names, ["later", "o0", "o2", "o3", "o4", "o5"]);
+}
+
+#[test]
+fn a_member_whose_log_does_not_reach_is_filled_while_others_serve() {
+    let mut c = Cluster::new(14, 3, 3, 2, 1);
+    keep_short_logs(&mut c, 3);
+    let (primary, replica) = members(&c);
+    fill(&mut c, 40, 1);
+    c.kill(replica);
+    c.settle();
+    fill(&mut c, 40, 2);
+    for i in 30..40 {
+        assert_eq!(c.call(&format!("o{i}"), vec![OsdOpItem::new(OpCode::DELETE)]).result, 0);
+    }
+    hold_recovery(&mut c, &[primary], true);
+    c.start(replica);
+    keep_short_logs(&mut c, 3);
+    c.settle_for(Duration::from_secs(3));
+    let (pg, _, _) = c.locate("o0");
+    let sets = c.map.pg_to_up_acting(pg);
+    assert!(sets.up.contains(&OsdId(replica)) && !sets.acting.contains(&OsdId(replica)), "{sets:?}");
+    let state = stat(&c, "o0").state;
+    assert!(state.contains(PgState::ACTIVE.with(PgState::REMAPPED).with(PgState::UNDERSIZED)), "{state:?}");
+    fill(&mut c, 20, 3);
+    hold_recovery(&mut c, &[primary], false);
+    c.settle();
+    c.settle();
+    assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
+    assert_eq!(c.map.pg_to_up_acting(pg).acting, sets.up, "what was asked for a while is given back");
+    assert_eq!(c.store(replica).held_bytes(), c.store(primary).held_bytes());
+    c.kill(primary);
+    c.settle();
+    for i in 0..40 {
+        let expected = if i < 20 {
+            Ok(vec![3; 100])
+        } else if i < 30 {
+            Ok(vec![2; 100])
+        } else {
+            Err(-2)
+        };
+        assert_eq!(c.read(&format!("o{i}")).map(|data| data.to_vec()), expected, "o{i}");
+    }
+}
+
+/// The primary of a group is replaced by an empty one: who has the data goes on serving until it is filled.
+#[test]
+fn an_empty_primary_lets_others_serve() {
+    let mut c = Cluster::new(15, 3, 3, 2, 1);
+    keep_short_logs(&mut c, 3);
+    let (primary, _) = members(&c);
+    fill(&mut c, 30, 1);
+    c.kill_and_forget(primary);
+    c.settle();
+    let others: Vec<i32> = (0..3).filter(|osd| *osd != primary).collect();
+    hold_recovery(&mut c, &others, true);
+    c.start(primary);
+    c.settle_for(Duration::from_secs(3));
+    let (pg, _, leads) = c.locate("o0");
+    assert!(leads != primary && c.active() == 1, "{:?} {:#?}", c.map.pg_to_up_acting(pg), c.log);
+    fill(&mut c, 10, 2);
+    hold_recovery(&mut c, &others, false);
+    c.settle();
+    c.settle();
+    assert_eq!(c.locate("o0").2, primary, "it leads when it has everything");
+    assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
+    for i in 0..30 {
+        let with = if i < 10 { 2 } else { 1 };
+        assert_eq!(c.read(&format!("o{i}")).map(|data| data.to_vec()), Ok(vec![with; 100]), "o{i}");
+    }
+}
+
+/// Two of three are replaced by empty ones: nobody can be served, yet the last one fills them.
+#[test]
+fn too_few_members_are_filled_before_they_serve() {
+    let mut c = Cluster::new(16, 3, 3, 2, 1);
+    keep_short_logs(&mut c, 3);
+    let (primary, _) = members(&c);
+    fill(&mut c, 30, 1);
+    for osd in (0..3).filter(|osd| *osd != primary) {
+        c.kill_and_forget(osd);
+        c.mark_down(osd);
+        c.start(osd);
+    }
+    c.settle();
+    c.settle();
+    assert!(is_clean(&c, "o0"), "{:?} {:#?}", stat(&c, "o0").state, c.log);
+    c.kill(primary);
+    c.settle();
+    assert_eq!(c.read("o7").as_deref(), Ok(&[1; 100][..]));
+}
+
+/// A member that caught up kept keys in its index of snapshots for clones that others had trimmed meanwhile.
+#[test]
+fn clones_and_their_index_come_along() {
+    let mut c = Cluster::new(17, 3, 3, 2, 1);
+    let (primary, replica) = members(&c);
+    let write_at = |c: &mut Cluster, seq: u64, data: &[u8]| {
+        let item = OsdOpItem::extent(OpCode::WRITEFULL, 0, data.len() as u64);
+        let mut op = c.request("o0", vec![item.with_payload(Bytes::copy_from_slice(data))]);
+        op.snap_context = SnapContext { seq: SnapId(seq), snaps: (1..=seq).rev().map(SnapId).collect() };
+        assert_eq!(c.call_op(op).result, 0);
+    };
+    write_at(&mut c, 0, b"first");
+    write_at(&mut c, 1, b"second");
+    c.kill(replica);
+    c.settle();
+    write_at(&mut c, 2, b"third");
+    write_at(&mut c, 3, b"fourth");
+    c.start(replica);
+    c.settle();
+    assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
+    assert_eq!(c.store(replica).held_bytes(), c.store(primary).held_bytes());
+    c.kill(primary);
+    c.settle();
+    for (snap, data) in [(1, &b"first"[..]), (2, b"second"), (3, b"third")] {
+        let mut op = c.request("o0", vec![OsdOpItem::extent(OpCode::READ, 0, 0)]);
+        op.snap = SnapId(snap);
+        assert_eq!(c.call_op(op).ops[0].item.payload, data, "at {snap}");
+    }
+}

@@ -1,8 +1,8 @@
 //! `pg force-recovery`, `force-backfill` and their opposites, for placement groups and for pools.
 //!
-//! Follows Ceph v16.2 `src/mgr/DaemonServer.cc` for what is said of groups that need nothing. A group here recovers when
-//! it peers, at once and before it serves: there is no queue in which one could overtake another, so that nothing is
-//! ever forced.
+//! Follows Ceph v16.2 `src/mgr/DaemonServer.cc` for what is said of groups that need nothing. Groups here
+//! take turns in recovery, an object at a time, and what a client waits for comes first: none waits for another to be done,
+//! so that there is nothing to overtake and nothing is ever forced.
 
 use super::osd_pool::pool_named;
 use super::{Answer, Call, CommandSpec, Reply, refuse, spec};

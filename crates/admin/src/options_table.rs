@@ -38,7 +38,7 @@ impl OptionSpec {
     }
 }
 
-const QUEUES: &[&str] = &["wpq", "prioritized", "mclock_opclass", "mclock_client", "mclock_scheduler", "debug_random"];
+const QUEUES: &[&str] = &["wpq", "mclock_scheduler", "cfq", "fifo"];
 const PROFILES: &[&str] = &["balanced", "high_recovery_ops", "high_client_ops", "custom"];
 const ALGORITHMS: &[&str] = &["none", "snappy", "zlib", "zstd", "lz4"];
 
@@ -195,10 +195,12 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_recovery_sleep_ssd", Float, "0.000000", "Seconds between recoveries on flash"),
     option("osd_recovery_sleep_hybrid", Float, "0.025000", "Seconds between recoveries on disks with a flash journal"),
     option("osd_recovery_delay_start", Float, "0.000000", "Seconds between peering and recovery"),
-    option("osd_op_queue", Text, "wpq", "The op scheduler").one_of(QUEUES).startup(),
-    option("osd_op_queue_cut_off", Text, "high", "Priorities that bypass the op scheduler")
-        .one_of(&["low", "high", "debug_random"])
-        .startup(),
+    option("osd_op_queue", Text, "wpq", "The op scheduler").one_of(QUEUES),
+    option("osd_op_queue_cut_off", Text, "high", "Priorities that bypass the op scheduler").one_of(&["low", "high"]),
+    option("osd_op_queue_store_ios", Uint, "0", "Operations in the store at once; 0 for the device's default"),
+    option("osd_op_queue_store_ios_hdd", Uint, "32", "Operations in the store at once, on rotating disks").min(1.0),
+    option("osd_op_queue_store_ios_ssd", Uint, "128", "Operations in the store at once, on flash").min(1.0),
+    option("osd_op_queue_store_bytes", Size, "67108864", "Bytes of operations in the store at once").min(1.0),
     option("osd_op_num_shards", Int, "0", "Engines of one OSD; 0 for the device's default").startup(),
     option("osd_op_num_threads_per_shard", Int, "0", "Threads of one engine; 0 for the device's default").startup(),
     option("osd_mclock_profile", Text, "high_client_ops", "Which classes of work are favoured").one_of(PROFILES),
@@ -225,6 +227,20 @@ pub static OPTIONS: &[OptionSpec] = &[
         "999999",
         "Operations a second that the rest gets at most",
     ),
+    option(
+        "osd_mclock_cost_per_io_usec",
+        Float,
+        "0.000000",
+        "Microseconds of an operation; 0 for the device's default",
+    )
+    .dev(),
+    option("osd_mclock_cost_per_io_usec_hdd", Float, "25000.000000", "Microseconds of an operation on rotating disks")
+        .dev(),
+    option("osd_mclock_cost_per_io_usec_ssd", Float, "50.000000", "Microseconds of an operation on flash").dev(),
+    option("osd_mclock_cost_per_byte_usec", Float, "0.000000", "Microseconds of a byte; 0 for the device's default")
+        .dev(),
+    option("osd_mclock_cost_per_byte_usec_hdd", Float, "5.200000", "Microseconds of a byte on rotating disks").dev(),
+    option("osd_mclock_cost_per_byte_usec_ssd", Float, "0.011000", "Microseconds of a byte on flash").dev(),
     option("osd_heartbeat_interval", Int, "6", "Seconds between pings of peers").min(1.0).max(60.0),
     option("osd_heartbeat_grace", Int, "20", "Seconds without an answer before a peer is reported"),
     option("osd_beacon_report_interval", Int, "300", "Seconds between beacons to the monitor").min(1.0),
@@ -268,6 +284,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_deep_scrub_interval", Float, "604800.000000", "Seconds between deep scrubs"),
     option("osd_scrub_sleep", Float, "0.000000", "Seconds between chunks of a scrub"),
     option("osd_scrub_load_threshold", Float, "0.500000", "Load at which no scrub begins"),
+    option("osd_snap_trim_priority", Uint, "5", "Priority of removing snapshots").min(1.0).max(63.0),
     option("osd_snap_trim_sleep", Float, "0.000000", "Seconds between snapshot removals; 0 for the device's default"),
     option("osd_delete_sleep", Float, "0.000000", "Seconds between object removals; 0 for the device's default"),
     option("osd_debug_drop_ping_probability", Float, "0.000000", "Drop pings, for tests").dev(),

@@ -248,6 +248,12 @@ impl Mon {
             let summary = format!("mon.{} has mon_osd_down_out_interval set to 0", self.config.name);
             checks.insert("OSD_NO_DOWN_OUT_INTERVAL", warn(summary, vec![]));
         }
+        let ignored: Vec<String> =
+            self.ignored_queue_settings().into_iter().filter(|ignored| ignored.matters).map(|i| i.text).collect();
+        if !ignored.is_empty() {
+            let summary = format!("{} mClock setting(s) have no effect under a built-in profile", ignored.len());
+            checks.insert("OSD_MCLOCK_SETTINGS_IGNORED", warn(summary, ignored));
+        }
         let osds = map.osd_counts().r#in as u64;
         let max = self.option_number("mon_max_pg_per_osd") as u64;
         let pgs: u64 = map.pools.values().map(|p| u64::from(p.pg_num) * u64::from(p.size)).sum();

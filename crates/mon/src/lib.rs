@@ -26,6 +26,7 @@ mod osd_watch;
 pub mod outbox;
 mod pool_ops;
 mod pool_snaps;
+mod queue_settings;
 pub mod services;
 pub mod sessions;
 mod small_maps;

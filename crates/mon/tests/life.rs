@@ -179,3 +179,31 @@ fn an_osd_that_is_silent_goes_down_and_then_out() {
     let stat = c.json(admin, "osd stat");
     assert_eq!((stat["num_up_osds"].as_u64(), stat["num_in_osds"].as_u64()), (Some(4), Some(4)));
 }
+
+/// Ceph lets values that were set for the profile `custom` win over a profile that is chosen later, without a word.
+#[test]
+fn who_sets_what_has_no_effect_under_a_profile_is_told() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    let set = |c: &mut Cluster, who: &str, name: &str, value: &str| {
+        let text = format!(r#"{{"prefix":"config set","who":"{who}","name":"{name}","value":"{value}"}}"#);
+        let (code, status, _) = c.command(admin, &text);
+        assert_eq!(code, 0, "{status}");
+        status
+    };
+    let health = |c: &mut Cluster| c.ok(admin, r#"{"prefix":"health","detail":"detail"}"#);
+    let said = "osd_mclock_scheduler_client_lim = 500 of osd has no effect under osd_mclock_profile high_client_ops";
+    assert_eq!(set(&mut c, "osd", "osd_mclock_scheduler_client_lim", "500"), said);
+    assert!(!health(&mut c).contains("MCLOCK"), "another queue is in force");
+    assert_eq!(set(&mut c, "osd", "osd_op_queue", "mclock_scheduler"), "");
+    let told = health(&mut c);
+    assert!(told.contains("OSD_MCLOCK_SETTINGS_IGNORED: 1 mClock setting(s) have no effect"), "{told}");
+    assert!(told.contains(said), "{told}");
+    assert_eq!(set(&mut c, "osd", "osd_mclock_profile", "custom"), "");
+    assert_eq!(set(&mut c, "osd.1", "osd_mclock_scheduler_client_wgt", "3"), "");
+    assert!(!health(&mut c).contains("MCLOCK"));
+    let left = set(&mut c, "osd", "osd_mclock_profile", "balanced");
+    assert_eq!(left.lines().count(), 2, "{left}");
+    // One OSD has the profile that the values are for.
+    assert_eq!(set(&mut c, "osd.1", "osd_mclock_profile", "custom"), "");
+    assert!(!health(&mut c).contains("MCLOCK"));
+}

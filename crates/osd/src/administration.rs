@@ -6,6 +6,7 @@ use crate::commands;
 use crate::limits::{CLIENT_REQUESTS_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN};
 use crate::ops::execution::Tuning;
 use crate::osd::Osd;
+use crate::scheduler::QueueOptions;
 use admin::counters::CounterSet;
 use admin::histogram::Histogram;
 use admin::ops::HistoryLimits;
@@ -73,6 +74,8 @@ impl Osd {
         self.core.track = settings.value("osd_enable_op_tracker") == "true";
         self.core.history.set_limits(limits);
         self.core.rooms.set_failsafe_ratio(self.core.settings.number("osd_failsafe_full_ratio"));
+        let queue = QueueOptions::of(&self.core.settings, self.core.is_rotational());
+        self.scheduler.configure(self.core.now, queue);
         self.apply_recovery_options();
     }
 }
@@ -82,7 +85,7 @@ impl Osd {
     /// one wins if it is set (v16.2 `src/osd/OSD.cc`, `get_recovery_max_active`, `get_osd_recovery_sleep`).
     fn apply_recovery_options(&mut self) {
         let settings = &self.core.settings;
-        let kind = if self.core.config.metadata.get("rotational").is_some_and(|is| is == "1") { "hdd" } else { "ssd" };
+        let kind = if self.core.is_rotational() { "hdd" } else { "ssd" };
         let by_kind = |name: &str| {
             let general = settings.number(name);
             if general > 0.0 { general } else { settings.number(&format!("{name}_{kind}")) }

@@ -7,7 +7,7 @@ use crate::cluster_log::{self, ClusterLog};
 use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
-use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN};
+use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, USUAL_OBJECT_BYTES};
 use crate::map_follower::MapBlobs;
 use crate::ops::execution::Tuning;
 use crate::peers::Peers;
@@ -16,6 +16,7 @@ use crate::pg::{PgCommit, PgRead};
 use crate::placement::Placement;
 use crate::recovery_pace::RecoveryPace;
 use crate::room::Rooms;
+use crate::scheduler::StoreLoad;
 use crate::session::Sessions;
 use crate::tracking::Finished;
 use crate::wishes::Wishes;
@@ -70,6 +71,8 @@ pub struct ReadFor {
     pub pg: PgId,
     /// What it is for.
     pub what: PgRead,
+    /// Bytes of data that it asks for.
+    bytes: u64,
 }
 
 /// Whose a commit is.
@@ -90,6 +93,14 @@ pub struct BadReads {
     pub corrupt: u64,
     /// The device failed to read.
     pub failed: u64,
+}
+
+/// A commit that the store has not answered.
+#[derive(Debug)]
+struct Committing {
+    began: Instant,
+    whose: CommitFor,
+    bytes: u64,
 }
 
 /// The shared part.
@@ -167,7 +178,9 @@ pub struct Core {
     /// What primaries are to be told is durable here, by session: told when nothing else is left to say.
     confirmations: Vec<(ConnId, Vec<Confirmed>)>,
     reads: FixedHashMap<u64, ReadFor>,
-    commits: FixedHashMap<u64, (Instant, CommitFor)>,
+    commits: FixedHashMap<u64, Committing>,
+    /// Bytes of data that those reads and commits move.
+    store_bytes: u64,
     /// Of the commits since the last report.
     commit_latency: Latency,
     next_id: u64,
@@ -223,6 +236,7 @@ impl Core {
             confirmations: Vec::new(),
             reads: FixedHashMap::default(),
             commits: FixedHashMap::default(),
+            store_bytes: 0,
             commit_latency: Latency::default(),
             next_id: 1,
         }
@@ -231,6 +245,11 @@ impl Core {
     /// This OSD's number.
     pub fn me(&self) -> OsdId {
         self.config.id
+    }
+
+    /// Whether the store is on a rotating disk.
+    pub fn is_rotational(&self) -> bool {
+        self.config.metadata.get("rotational").is_some_and(|value| value == "1")
     }
 
     /// The current epoch.
@@ -285,20 +304,26 @@ impl Core {
     /// Asks the store.
     pub fn read(&mut self, pg: PgId, what: PgRead, request: ReadRequest) {
         self.next_id += 1;
-        self.reads.insert(self.next_id, ReadFor { pg, what });
+        let bytes = request.data_bytes().min(USUAL_OBJECT_BYTES);
+        self.store_bytes += bytes;
+        self.reads.insert(self.next_id, ReadFor { pg, what, bytes });
         self.push(Command::Read { id: ReadId(self.next_id), request });
     }
 
     /// Commits to the store.
     pub fn commit(&mut self, whose: CommitFor, transaction: Transaction) {
         self.next_id += 1;
-        self.commits.insert(self.next_id, (self.now, whose));
+        let bytes = transaction.data_bytes();
+        self.store_bytes += bytes;
+        self.commits.insert(self.next_id, Committing { began: self.now, whose, bytes });
         self.push(Command::Commit { id: CommitId(self.next_id), transaction });
     }
 
     /// What was left with a read.
     pub fn take_read(&mut self, id: ReadId) -> Option<ReadFor> {
-        self.reads.remove(&id.0)
+        let read = self.reads.remove(&id.0)?;
+        self.store_bytes -= read.bytes;
+        Some(read)
     }
 
     /// The reads that the store has not answered.
@@ -320,16 +345,22 @@ impl Core {
 
     /// Whether the store still owes a commit of this PG.
     pub fn is_committing(&self, pg: PgId) -> bool {
-        self.commits.values().any(|(_, whose)| matches!(whose, CommitFor::Pg(id, _) if *id == pg))
+        self.commits.values().any(|commit| matches!(commit.whose, CommitFor::Pg(id, _) if id == pg))
     }
 
     /// What was left with a commit.
     pub fn take_commit(&mut self, id: CommitId) -> Option<CommitFor> {
-        let (began, whose) = self.commits.remove(&id.0)?;
-        let took = self.now.since(began);
+        let commit = self.commits.remove(&id.0)?;
+        self.store_bytes -= commit.bytes;
+        let took = self.now.since(commit.began);
         self.commit_latency.add(took);
         self.histograms.committed(took);
-        Some(whose)
+        Some(commit.whose)
+    }
+
+    /// What the store has to do.
+    pub fn store_load(&self) -> StoreLoad {
+        StoreLoad { ios: self.reads.len() + self.commits.len(), bytes: self.store_bytes }
     }
 
     /// The mean latency of commits since this was last asked, in milliseconds.

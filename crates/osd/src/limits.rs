@@ -58,6 +58,9 @@ pub const LOG_ENTRIES_REMEMBERED: usize = 3000;
 /// writes.
 pub const LOG_TRIM_ENTRIES_MIN: usize = 64;
 
+/// What a read to an object's end is taken to cost at the most, before its size is known: most objects are at most so
+/// large.
+pub const USUAL_OBJECT_BYTES: u64 = 4 << 20;
 /// The most client requests in the OSD at once (`osd_client_message_cap`).
 pub const CLIENT_REQUESTS_MAX: usize = 4096;
 /// The most bytes of client requests in the OSD at once (`osd_client_message_size_cap`).

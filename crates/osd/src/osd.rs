@@ -2,7 +2,8 @@
 //!
 //! Owns the PGs, the monitor client, and the messages that wait for a newer map. Decides nothing about objects.
 //!
-//! Invariant: every input leaves the scheduler empty; what has to wait, waits in a place of its own with a bound.
+//! Invariant: what an input leaves in the scheduler waits for the store or for its time: the store's next answer, or
+//! `next_wakeup`, lets it go on. What has to wait for something else, waits in a place of its own with a bound.
 //!
 //! Read next: `life` (boot to stop), `following` (maps), `requests` (clients), `peer_messages` (other OSDs), `pg`.
 
@@ -16,7 +17,7 @@ use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, MAP_WAITING_MAX};
 use crate::manager_report::ManagerReports;
 use crate::pg::client_io::ClientRequest;
 use crate::pg::{Pg, PgRead};
-use crate::scheduler::{Fifo, Scheduler, WorkClass};
+use crate::scheduler::{OpQueue, QueueOptions, UnderWay, WorkClass};
 use crate::stats::Reporter;
 use admin::Transport;
 use base::hash::FixedHashMap;
@@ -39,7 +40,7 @@ pub struct Osd {
     pub(crate) mon: MonClient,
     conns: ConnIds,
     pub(crate) pgs: FixedHashMap<PgId, Box<Pg>>,
-    pub(crate) scheduler: Fifo<Work>,
+    pub(crate) scheduler: OpQueue,
     waiting_for_map: BTreeMap<Epoch, Vec<(ConnId, Envelope)>>,
     waiting_count: usize,
     pub(crate) life: Life,
@@ -101,12 +102,13 @@ impl Osd {
             stopping: None,
             stopped: false,
         };
+        let scheduler = OpQueue::new(QueueOptions::of(&core.settings, core.is_rotational()));
         let mut osd = Osd {
             core,
             mon,
             conns: ConnIds::default(),
             pgs,
-            scheduler: Fifo::default(),
+            scheduler,
             waiting_for_map: BTreeMap::new(),
             waiting_count: 0,
             life,
@@ -162,7 +164,7 @@ impl Osd {
         self.tick_peers();
         self.ring_alarms();
         self.ask_sources_again();
-        self.run();
+        self.run_queued();
         self.speak();
         if self.life.stopping.is_some_and(|deadline| deadline <= now) {
             self.stop();
@@ -233,7 +235,7 @@ impl Osd {
             }
         }
         self.let_go_on();
-        self.run_background();
+        self.run_queued();
         self.run_copies();
     }
 
@@ -256,7 +258,7 @@ impl Osd {
             }
         }
         self.let_go_on();
-        self.run_background();
+        self.run_queued();
         self.run_copies();
     }
 
@@ -350,10 +352,21 @@ impl Osd {
         }
     }
 
-    /// Schedules the turns that PGs have asked for since.
-    fn run_background(&mut self) {
-        if !self.core.trim_wanted.is_empty() || self.core.pace.next_wakeup().is_some_and(|at| at <= self.core.now) {
+    /// Schedules the turns that PGs have asked for since, and runs what may go on.
+    fn run_queued(&mut self) {
+        let recovers = self.core.pace.next_wakeup().is_some_and(|at| at <= self.core.now);
+        if recovers || !self.core.trim_wanted.is_empty() || !self.scheduler.is_empty() {
             self.run();
+        }
+    }
+
+    /// Does work now if nothing speaks against it, else when its turn comes.
+    pub(crate) fn submit(&mut self, class: WorkClass, cost_bytes: usize, work: Work) {
+        let (now, load) = (self.core.now, self.core.store_load());
+        if self.scheduler.pass(now, load, class, cost_bytes, &work) {
+            self.perform(work, None);
+        } else {
+            self.scheduler.enqueue(now, class, cost_bytes, work);
         }
     }
 
@@ -363,20 +376,31 @@ impl Osd {
         for pg in core::mem::take(&mut self.core.trim_wanted) {
             self.scheduler.enqueue(self.core.now, WorkClass::BestEffort, 0, Work { pg, what: WorkOf::Trim });
         }
-        while let Some(work) = self.scheduler.dequeue(self.core.now) {
-            match (self.pgs.get_mut(&work.pg), work.what) {
-                (Some(pg), WorkOf::Request(request)) => pg.handle_request(&mut self.core, request),
-                (Some(pg), WorkOf::Trim) => pg.trim(&mut self.core),
-                (pg, WorkOf::Recover) => {
-                    self.core.pace.turn_begins();
-                    if let Some(pg) = pg {
-                        pg.recover(&mut self.core);
-                    }
-                    self.schedule_recovery();
-                }
-                (None, WorkOf::Request(request)) => self.core.sessions.release(request.bytes),
-                (None, WorkOf::Trim) => {}
+        while let Some((mut work, under_way)) = self.scheduler.dequeue(self.core.now, self.core.store_load()) {
+            if let WorkOf::Request(request) = work.what {
+                let Some(request) = self.still_wanted(request) else { continue };
+                work.what = WorkOf::Request(request);
             }
+            self.perform(work, under_way);
+        }
+    }
+
+    fn perform(&mut self, work: Work, under_way: Option<UnderWay>) {
+        match (self.pgs.get_mut(&work.pg), work.what) {
+            (Some(pg), WorkOf::Request(mut request)) => {
+                request.share.until_done(under_way);
+                pg.handle_request(&mut self.core, request);
+            }
+            (Some(pg), WorkOf::Trim) => pg.trim(&mut self.core),
+            (pg, WorkOf::Recover) => {
+                self.core.pace.turn_begins();
+                if let Some(pg) = pg {
+                    pg.recover(&mut self.core);
+                }
+                self.schedule_recovery();
+            }
+            (None, WorkOf::Request(request)) => self.core.sessions.release(request.bytes),
+            (None, WorkOf::Trim) => {}
         }
     }
 

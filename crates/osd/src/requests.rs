@@ -4,7 +4,7 @@
 
 use crate::core::Core;
 use crate::counters::Stamps;
-use crate::limits::{NAMESPACE_BYTES_MAX, OBJECT_NAME_BYTES_MAX, WRITE_BYTES_MAX};
+use crate::limits::{NAMESPACE_BYTES_MAX, OBJECT_NAME_BYTES_MAX, USUAL_OBJECT_BYTES, WRITE_BYTES_MAX};
 use crate::map_follower::is_served;
 use crate::ops;
 use crate::ops::execution::{Caller, Circumstances};
@@ -12,7 +12,7 @@ use crate::osd::{Osd, Work, WorkOf};
 use crate::pg::client_io::ClientRequest;
 use crate::pg::replica_reads;
 use crate::reply;
-use crate::scheduler::{Scheduler, WorkClass};
+use crate::scheduler::WorkClass;
 use crate::session::{Share, Until};
 use base::{EVersion, Epoch, Errno, PgId, SnapId};
 use store::ObjectId;
@@ -41,13 +41,10 @@ impl Osd {
         };
         self.core.throttle.get_or_fail_success.inc();
         match self.open_request(conn, tid, message, (bytes, share)) {
-            Opened::Work(request) => {
-                self.scheduler.enqueue(
-                    self.core.now,
-                    WorkClass::Client,
-                    bytes,
-                    Work { pg, what: WorkOf::Request(request) },
-                );
+            Opened::Work(mut request) => {
+                request.interval = self.core.epoch();
+                let read: u64 = request.plan.want.data.iter().map(|extent| extent.len.min(USUAL_OBJECT_BYTES)).sum();
+                self.submit(WorkClass::Client, bytes + read as usize, Work { pg, what: WorkOf::Request(request) });
             }
             Opened::Refused(request, errno) => {
                 reply::error(&mut self.core, &request, errno, EVersion::default(), 0);
@@ -104,6 +101,20 @@ impl Osd {
             Ok(false) => Opened::Dropped,
             Err(errno) => Opened::Refused(request, errno),
         }
+    }
+
+    /// Whether a request that has waited in the queue is still to be done here; if not, its client has been told what it
+    /// has to know, or finds out by the next map and sends it again.
+    pub(crate) fn still_wanted(&mut self, request: Box<ClientRequest>) -> Option<Box<ClientRequest>> {
+        let there = self.core.sessions.get(request.conn).is_some() && !self.life.stopped;
+        let same_map = request.interval == self.core.epoch();
+        match if there && !same_map { self.check_place(&request) } else { Ok(there) } {
+            Ok(true) => return Some(request),
+            Ok(false) => {}
+            Err(errno) => reply::error(&mut self.core, &request, errno, EVersion::default(), 0),
+        }
+        self.core.sessions.release(request.bytes);
+        None
     }
 
     /// Whether the request belongs here: false for one that its client will send again to the right place.

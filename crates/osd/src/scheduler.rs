@@ -1,10 +1,23 @@
-//! The place where the order of work is decided: one small trait, and the simplest that implements it.
+//! The place where the order of work is decided: the crate `qos`, fed with an OSD's work and asked when the store has room.
 //!
-//! Everything an OSD does for others passes through here, with its class and its cost. The schedulers that keep
-//! promises of service implement the same trait.
+//! Everything an OSD does for others passes through here, with its class and its cost. What the store has been given it
+//! does in an order of its own; so it is given no more at once than it needs to be busy (`StoreLoad`, `Room`), and the rest
+//! waits here, where promises are kept. Work that finds nothing waiting and room in the store goes past the queue.
+//!
+//! Owns the queue and the options that shape it. Refuses to know what work does.
+//!
+//! Read next: `options`, which makes a scheduler's parameters of Ceph's options.
 
+mod options;
+
+pub(crate) use options::QueueOptions;
+
+use crate::osd::{Work, WorkOf};
+use admin::{Value, object};
 use base::Instant;
-use std::collections::VecDeque;
+use options::Kind;
+use qos::{AnyScheduler, Class, Cost, Dequeued, GroupId, Priority, QueueState, Scheduler, StreamId};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Whose work it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -19,40 +32,188 @@ pub enum WorkClass {
     BestEffort,
 }
 
-/// Decides which work is next.
-pub trait Scheduler<T> {
-    /// Takes work of a class; `cost_bytes` is what it will move.
-    fn enqueue(&mut self, now: Instant, class: WorkClass, cost_bytes: usize, work: T);
-
-    /// Gives the next, if any may run now.
-    fn dequeue(&mut self, now: Instant) -> Option<T>;
-
-    /// When work may run that may not now.
-    fn next_wakeup(&self) -> Option<Instant>;
+impl WorkClass {
+    fn class(self) -> Class {
+        match self {
+            WorkClass::Client => Class::Client,
+            WorkClass::Peering => Class::Immediate,
+            WorkClass::Recovery => Class::Recovery,
+            WorkClass::BestEffort => Class::BestEffort,
+        }
+    }
 }
 
-/// First come, first served.
+/// What the store has been given and not answered, or may be given at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreLoad {
+    /// Reads and transactions.
+    pub ios: usize,
+    /// Bytes of data that they move.
+    pub bytes: u64,
+}
+
+/// Says that work is done when it is dropped, to a scheduler that wants to know.
 #[derive(Debug)]
-pub struct Fifo<T> {
-    queue: VecDeque<T>,
+pub struct UnderWay {
+    work: qos::Work,
+    done: Arc<Mutex<Vec<qos::Work>>>,
 }
 
-impl<T> Default for Fifo<T> {
-    fn default() -> Self {
-        Fifo { queue: VecDeque::new() }
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(self.work);
     }
 }
 
-impl<T> Scheduler<T> for Fifo<T> {
-    fn enqueue(&mut self, _now: Instant, _class: WorkClass, _cost_bytes: usize, work: T) {
-        self.queue.push_back(work);
+/// An OSD's queue of work.
+#[derive(Debug)]
+pub(crate) struct OpQueue {
+    queue: AnyScheduler<Work>,
+    options: QueueOptions,
+    /// Work that has been done, for schedulers that want to know.
+    done: Arc<Mutex<Vec<qos::Work>>>,
+    /// What was queued may run from then on.
+    wakeup: Option<Instant>,
+}
+
+impl OpQueue {
+    pub(crate) fn new(options: QueueOptions) -> OpQueue {
+        OpQueue { queue: options.scheduler(), options, done: Arc::default(), wakeup: None }
     }
 
-    fn dequeue(&mut self, _now: Instant) -> Option<T> {
-        self.queue.pop_front()
+    /// Other options, in force at once, also for what is queued.
+    pub(crate) fn configure(&mut self, now: Instant, options: QueueOptions) {
+        if self.options == options {
+            return;
+        }
+        let kept = self.options.priorities == options.priorities && options.configure(now, &mut self.queue);
+        if !kept {
+            // All of it by the new priorities: what a stream sends later must not overtake what it has sent.
+            let mut next = options.scheduler();
+            self.queue.drain(&mut |mut work, item| {
+                work.priority = Priority(options.priority(work.class));
+                assert!(next.enqueue(now, work, item).is_ok(), "all schedulers hold equally much");
+            });
+            self.queue = next;
+        }
+        self.options = options;
+        // Whatever was waited for, it may be time now.
+        self.wakeup = self.wakeup.map(|_| now);
     }
 
-    fn next_wakeup(&self) -> Option<Instant> {
-        None
+    /// Whether work that has just come may run at once.
+    pub(crate) fn pass(
+        &mut self,
+        now: Instant,
+        load: StoreLoad,
+        class: WorkClass,
+        cost_bytes: usize,
+        of: &Work,
+    ) -> bool {
+        self.has_room(load) && self.queue.is_empty() && self.queue.pass(now, &self.describe(class, cost_bytes, of))
     }
+
+    /// Takes work of a class; `cost_bytes` is what it will move.
+    pub(crate) fn enqueue(&mut self, now: Instant, class: WorkClass, cost_bytes: usize, work: Work) {
+        let described = self.describe(class, cost_bytes, &work);
+        let taken = self.queue.enqueue(now, described, work);
+        assert!(taken.is_ok(), "requests, and turns of placement groups, are bounded far below a scheduler's room");
+    }
+
+    /// Gives the next, if any may run now. Whoever holds the second part until the work is done, lets a scheduler know
+    /// that wants to.
+    pub(crate) fn dequeue(&mut self, now: Instant, load: StoreLoad) -> Option<(Work, Option<UnderWay>)> {
+        self.wakeup = None;
+        if self.queue.is_empty() || !self.has_room(load) {
+            return None;
+        }
+        let wants_to_know = self.options.kind() == Kind::Cfq;
+        if wants_to_know {
+            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.drain(..).for_each(|work| self.queue.completed(now, &work));
+        }
+        match self.queue.dequeue(now) {
+            Dequeued::Ready(work, item) => {
+                let done = || UnderWay { work, done: Arc::clone(&self.done) };
+                Some((item, wants_to_know.then(done)))
+            }
+            Dequeued::NotBefore(at) => {
+                self.wakeup = Some(at);
+                None
+            }
+            Dequeued::Empty => None,
+        }
+    }
+
+    /// When work may run that may not now. What waits for the store needs no time: an answer of the store lets it go on.
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+        self.wakeup
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// All work that waits.
+    pub(crate) fn visit<'a>(&'a self, mut see: impl FnMut(&'a Work)) {
+        self.queue.visit(&mut |_, work| see(work));
+    }
+
+    /// What waits and what is promised, for `dump_op_pq_state`.
+    pub(crate) fn dump(&self, now: Instant, load: StoreLoad) -> Value {
+        let states = self.queue.states();
+        let strict = states.first().map_or(0, |state| state.queued);
+        object! {
+            "scheduler" => self.options.kind().name(),
+            "profile" => self.options.profile_name(),
+            "queue_sizes" => object! {
+                "high_priority_queue" => strict as u64,
+                "scheduler" => (self.queue.len() - strict) as u64,
+            },
+            "queues" => Value::array(states.iter().map(|state| dump_queue(state, now))),
+            "store" => object! {
+                "ios" => load.ios as u64,
+                "ios_max" => self.options.room.ios as u64,
+                "bytes" => load.bytes,
+                "bytes_max" => self.options.room.bytes,
+            },
+        }
+    }
+
+    fn has_room(&self, load: StoreLoad) -> bool {
+        load.ios < self.options.room.ios && load.bytes < self.options.room.bytes
+    }
+
+    fn describe(&self, class: WorkClass, cost_bytes: usize, work: &Work) -> qos::Work {
+        let stream = match &work.what {
+            WorkOf::Request(request) => request.conn.0,
+            // A placement group's turns are a stream of their own, in classes of their own.
+            _ => (work.pg.pool.0 as u64) << 32 | u64::from(work.pg.seed),
+        };
+        qos::Work {
+            class: class.class(),
+            group: GroupId::NONE,
+            stream: StreamId(stream),
+            priority: Priority(self.options.priority(class.class())),
+            cost: Cost::one(cost_bytes as u64),
+        }
+    }
+}
+
+fn dump_queue(state: &QueueState, now: Instant) -> Value {
+    let mut shown = object! {
+        "name" => state.name.as_str(),
+        "queued" => state.queued as u64,
+        "flows" => state.flows as u64,
+    };
+    if let Some(promise) = state.promise {
+        shown.push("reservation", Value::Float(promise.reservation()));
+        shown.push("weight", Value::from(u64::from(promise.parts())));
+        shown.push("limit", promise.limit().map_or(Value::from("max"), Value::Float));
+    }
+    if let Some(at) = state.not_before {
+        shown.push("waits_ms", Value::Float(at.since(now).as_secs_f64() * 1000.0));
+    }
+    shown
 }

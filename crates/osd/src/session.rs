@@ -7,6 +7,7 @@
 //! more than half of what is free.
 
 use crate::limits::{CLIENT_REQUEST_BYTES_MAX, CLIENT_REQUESTS_MAX, SESSIONS_MAX};
+use crate::scheduler::UnderWay;
 use base::hash::FixedHashMap;
 use base::{Epoch, OsdId, PgId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,13 +64,20 @@ struct Usage {
 pub struct Share {
     usage: Arc<Usage>,
     bytes: usize,
+    /// Tells the scheduler when the request is done, if it wants to know.
+    under_way: Option<UnderWay>,
 }
 
 impl Share {
     fn take(usage: &Arc<Usage>, bytes: usize) -> Share {
         usage.requests.fetch_add(1, Relaxed);
         usage.bytes.fetch_add(bytes, Relaxed);
-        Share { usage: Arc::clone(usage), bytes }
+        Share { usage: Arc::clone(usage), bytes, under_way: None }
+    }
+
+    /// Lets go of `under_way` when the request is done.
+    pub(crate) fn until_done(&mut self, under_way: Option<UnderWay>) {
+        self.under_way = under_way;
     }
 
     /// That of a request which no session has sent.

@@ -4,7 +4,7 @@
 //! the stamps that a request carries when somebody asks or when it was among the slowest.
 
 use crate::core::Core;
-use crate::osd::Osd;
+use crate::osd::{Osd, WorkOf};
 use crate::pg::PgRead;
 use crate::pg::client_io::ClientRequest;
 use admin::ops::{OpView, Tracked};
@@ -16,6 +16,8 @@ use wire::osd::{OpParams, OsdOpItem};
 /// Where a request stands that is not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stands {
+    /// Waits for its turn.
+    Queued,
     /// Waits for its group to serve.
     Peering,
     /// Waits for its object.
@@ -29,6 +31,7 @@ pub(crate) enum Stands {
 impl Stands {
     fn flag_point(self) -> &'static str {
         match self {
+            Stands::Queued => "queued for pg",
             Stands::Peering | Stands::Object => "delayed",
             Stands::Started => "started",
             Stands::Replicating => "waiting for sub ops",
@@ -156,6 +159,11 @@ impl Osd {
             let blocked = pg.objects.values().flat_map(|queue| &queue.waiting);
             blocked.for_each(|request| see(pg.id, request, Stands::Object));
         }
+        self.scheduler.visit(|work| {
+            if let WorkOf::Request(request) = &work.what {
+                see(work.pg, request, Stands::Queued);
+            }
+        });
         for read in self.core.reading() {
             if let PgRead::Request(request) | PgRead::AtReplica(request, _) = &read.what {
                 see(read.pg, request, Stands::Started);

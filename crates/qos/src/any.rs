@@ -67,6 +67,10 @@ impl<T> Scheduler<T> for AnyScheduler<T> {
         each!(self, queue => queue.drain(take))
     }
 
+    fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Work, &'a T)) {
+        each!(self, queue => queue.visit(see))
+    }
+
     fn states(&self) -> Vec<QueueState> {
         each!(self, queue => queue.states())
     }

@@ -48,6 +48,10 @@ impl<T> Scheduler<T> for Fifo<T> {
         self.immediate.drain(..).chain(self.queue.drain(..)).for_each(|(work, item)| take(work, item));
     }
 
+    fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Work, &'a T)) {
+        self.immediate.iter().chain(&self.queue).for_each(|(work, item)| see(work, item));
+    }
+
     fn states(&self) -> Vec<QueueState> {
         let state = |name: &str, queued| QueueState {
             name: name.to_owned(),

@@ -61,6 +61,11 @@ impl<E> Lists<E> {
         list.last = place;
     }
 
+    /// All that are in some queue, in no particular order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &E> {
+        self.nodes.iter().filter_map(|node| node.entry.as_ref())
+    }
+
     /// Takes from a queue's front.
     pub(crate) fn pop(&mut self, list: &mut List) -> Option<E> {
         let place = list.first;

@@ -78,6 +78,9 @@ pub trait Scheduler<T> {
     /// Takes everything out in some order that keeps that of each stream: for another scheduler to take over.
     fn drain(&mut self, take: &mut dyn FnMut(Work, T));
 
+    /// Looks at everything that waits, in no particular order.
+    fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Work, &'a T));
+
     /// Reports what waits.
     fn states(&self) -> Vec<QueueState>;
 }

@@ -66,6 +66,10 @@ impl<T> Strict<T> {
         }
     }
 
+    pub(crate) fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Work, &'a T)) {
+        self.queues.values().flatten().for_each(|(work, item)| see(work, item));
+    }
+
     /// As reports show it.
     pub(crate) fn state(&self) -> crate::QueueState {
         let (queued, flows) = (self.queued, self.queues.len());

@@ -269,6 +269,14 @@ impl<T> Tree<T> {
         self.queued = 0;
     }
 
+    /// Looks at everything.
+    pub(crate) fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Work, &'a T)) {
+        self.branches
+            .iter()
+            .flat_map(|branch| branch.waiting.entries())
+            .for_each(|waiting| see(&waiting.work, &waiting.item));
+    }
+
     /// A branch as reports show it.
     pub(crate) fn state(&self, branch: usize) -> BranchState {
         BranchState {

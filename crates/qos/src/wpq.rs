@@ -108,6 +108,11 @@ impl<T> Scheduler<T> for Wpq<T> {
         self.shared.drain(take);
     }
 
+    fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Work, &'a T)) {
+        self.strict.visit(see);
+        self.shared.visit(see);
+    }
+
     fn states(&self) -> Vec<QueueState> {
         let mut order: Vec<(Priority, usize)> = self.priorities.iter().copied().zip(0..).collect();
         order.sort_unstable_by_key(|(priority, _)| core::cmp::Reverse(*priority));

@@ -118,6 +118,12 @@ impl Judge {
             }
         }
         assert_eq!(self.queue.len(), self.waiting);
+        let mut seen = Vec::new();
+        self.queue.visit(&mut |_, item| seen.push(*item));
+        seen.sort_unstable();
+        let mut expected: Vec<u64> = self.expected.values().flatten().copied().collect();
+        expected.sort_unstable();
+        assert_eq!(seen, expected);
         assert_eq!(self.queue.states().iter().map(|state| state.queued).sum::<usize>(), self.waiting);
     }
 

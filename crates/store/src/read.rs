@@ -23,6 +23,16 @@ pub struct ReadRequest {
     pub what: ReadWhat,
 }
 
+impl ReadRequest {
+    /// Bytes of objects' data that it asks for, as if all of them were there.
+    pub fn data_bytes(&self) -> u64 {
+        match &self.what {
+            ReadWhat::Object(_, want) => want.data.iter().fold(0, |sum, extent| sum.saturating_add(extent.len)),
+            ReadWhat::List(_) | ReadWhat::Collections => 0,
+        }
+    }
+}
+
 /// The kinds of questions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReadWhat {

@@ -86,6 +86,12 @@ impl Transaction {
         self.ops.is_empty() && !self.create && !self.remove
     }
 
+    /// Bytes of objects' data that it writes.
+    pub fn data_bytes(&self) -> u64 {
+        let written = |(_, op): &(u16, Op)| if let Op::Write(_, data) = op { data.len() as u64 } else { 0 };
+        self.ops.iter().map(written).sum()
+    }
+
     /// The index of `object` in the table, which it joins if need be.
     pub fn object(&mut self, object: &ObjectId) -> u16 {
         // The last one first: ops on one object follow each other.

@@ -87,9 +87,9 @@ fn set(mon: &mut Mon, call: &Call) -> Answer {
             Err(why) => return refuse(Errno::EINVAL, format!("error parsing value: {why}")),
         },
     };
-    mon.central.change(call.now, &title(call), vec![(target, name, Some(value))]);
+    mon.central.change(call.now, &title(call), vec![(target.clone(), name.clone(), Some(value.clone()))]);
     mon.apply_options();
-    Ok(Reply::empty())
+    Ok(Reply::status(mon.remark_on_setting(&target, &name, &value)))
 }
 
 fn title(call: &Call) -> String {

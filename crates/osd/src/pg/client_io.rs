@@ -59,7 +59,8 @@ pub struct ClientRequest {
     pub bytes: usize,
     /// The same among what its session uses.
     pub share: Share,
-    /// The interval in which it was started; a late answer of the store to an older one starts it again.
+    /// The interval in which it was started; a late answer of the store to an older one starts it again. Before that,
+    /// the map that it was checked against.
     pub interval: Epoch,
     /// When it reached the stages of its way.
     pub stamps: Stamps,

@@ -206,6 +206,11 @@ impl<T> Groups<T> {
         of.think.answered(now);
     }
 
+    /// Looks at everything.
+    pub(crate) fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Work, &'a T)) {
+        self.waiting.entries().for_each(|waiting| see(&waiting.work, &waiting.item));
+    }
+
     /// Takes everything out.
     pub(crate) fn drain(&mut self, take: &mut dyn FnMut(Work, T)) {
         for stream in self.streams.iter_mut().flatten() {

@@ -268,6 +268,11 @@ impl<T> Scheduler<T> for Cfq<T> {
         (self.turn, self.queued) = (None, 0);
     }
 
+    fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Work, &'a T)) {
+        self.strict.visit(see);
+        self.groups.visit(see);
+    }
+
     fn states(&self) -> Vec<QueueState> {
         let groups = self.groups.all().map(|group| QueueState {
             name: format!("{} group {}", group.key.0.name(), group.key.1.0),

@@ -157,6 +157,11 @@ impl<T> Scheduler<T> for MClock<T> {
         self.shared.drain(take);
     }
 
+    fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Work, &'a T)) {
+        self.strict.visit(see);
+        self.shared.visit(see);
+    }
+
     fn states(&self) -> Vec<QueueState> {
         let shared = Class::SHARED.into_iter().zip(0..).map(|(class, branch)| {
             let state = self.shared.state(branch);

@@ -1,0 +1,184 @@
+//! The order of work: limits and shares as they are configured, changes that take effect at once, and nothing lost or
+//! overtaken on the way through the queue.
+
+mod harness;
+
+use base::Duration;
+use bytes::Bytes;
+use harness::Cluster;
+use wire::osd::{OpCode, OsdOpItem};
+
+fn write_item(data: &[u8]) -> OsdOpItem {
+    OsdOpItem::extent(OpCode::WRITEFULL, 0, data.len() as u64).with_payload(Bytes::copy_from_slice(data))
+}
+
+fn append_item(data: &[u8]) -> OsdOpItem {
+    OsdOpItem::extent(OpCode::APPEND, 0, data.len() as u64).with_payload(Bytes::copy_from_slice(data))
+}
+
+/// Sets options of all OSDs, as `ceph daemon osd.N config set` does.
+fn set(c: &mut Cluster, osds: i32, options: &[(&str, &str)]) {
+    for osd in 0..osds {
+        for (name, value) in options {
+            let done = c.admin(osd, &format!(r#"{{"prefix":"config set","var":"{name}","val":["{value}"]}}"#));
+            assert!(done.get("error").is_none(), "{done}");
+        }
+    }
+}
+
+/// mClock with ten client operations a second.
+const TEN_A_SECOND: [(&str, &str); 3] =
+    [("osd_mclock_scheduler_client_lim", "10"), ("osd_mclock_profile", "custom"), ("osd_op_queue", "mclock_scheduler")];
+
+/// Sends a client's appends to one object; gives their numbers.
+fn send_appends(c: &mut Cluster, client: u64, object: &str, count: u8) -> Vec<u64> {
+    (0..count)
+        .map(|n| {
+            let op = c.request(object, vec![append_item(&[n])]);
+            c.send(client, op)
+        })
+        .collect()
+}
+
+fn answered(c: &Cluster, client: u64, tids: &[u64]) -> usize {
+    tids.iter().filter(|tid| c.replies.get(&(client, **tid)).is_some_and(|r| r[0].result == 0)).count()
+}
+
+fn queued(c: &mut Cluster, osd: i32) -> u64 {
+    let dump = c.admin(osd, r#"{"prefix":"dump_op_pq_state"}"#);
+    dump["OSD:ShardedOpWQ:0"]["queue_sizes"]["scheduler"].as_u64().expect("a number")
+}
+
+#[test]
+fn a_limit_holds_and_what_waits_is_shown() {
+    let mut c = Cluster::new(71, 3, 3, 2, 8);
+    let (_, _, primary) = c.locate("x");
+    set(&mut c, 3, &TEN_A_SECOND);
+    let tids = send_appends(&mut c, 1, "x", 60);
+    c.settle_for(Duration::from_secs(1));
+    let done = answered(&c, 1, &tids);
+    assert!((9..=12).contains(&done), "{done} in the first second");
+    let waiting = queued(&mut c, primary);
+    // One may be on its way to the members.
+    assert!((60 - done - 1..=60 - done).contains(&(waiting as usize)), "{waiting} wait, {done} are done");
+    let ops = c.admin(primary, r#"{"prefix":"dump_ops_in_flight"}"#);
+    assert_eq!(ops["num_ops"].as_u64(), Some(60 - done as u64));
+    assert_eq!(ops["ops"][59 - done]["type_data"]["flag_point"], "queued for pg");
+    let dump = c.admin(primary, r#"{"prefix":"dump_op_pq_state"}"#);
+    let queue = &dump["OSD:ShardedOpWQ:0"];
+    assert_eq!((&queue["scheduler"], &queue["profile"]), (&"mclock_scheduler".into(), &"custom".into()));
+    let clients = &queue["queues"][1];
+    assert_eq!((&clients["name"], clients["limit"].as_f64()), (&"client".into(), Some(10.0)), "{queue}");
+    assert!(clients["waits_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{queue}");
+    c.settle_for(Duration::from_secs(3));
+    let done = answered(&c, 1, &tids);
+    assert!((39..=42).contains(&done), "{done} after four seconds");
+    // A built-in profile: the limit that was set for `custom` is without effect, at once.
+    set(&mut c, 3, &[("osd_mclock_profile", "high_client_ops")]);
+    c.settle_for(Duration::from_millis(200));
+    assert_eq!(answered(&c, 1, &tids), 60);
+    let all: Vec<u8> = (0..60).collect();
+    assert_eq!(c.read("x").expect("it is there"), all, "in the order in which they were sent");
+    // And back again: it says again what it said.
+    set(&mut c, 3, &[("osd_mclock_profile", "custom")]);
+    let tids = send_appends(&mut c, 1, "x", 60);
+    c.settle_for(Duration::from_secs(2));
+    let done = answered(&c, 1, &tids);
+    assert!((19..=22).contains(&done), "{done} in two seconds");
+}
+
+#[test]
+fn clients_share_alike_however_much_each_has_sent() {
+    for queue in ["mclock_scheduler", "wpq"] {
+        let mut c = Cluster::new(72, 3, 3, 2, 8);
+        // One operation in the store at a time: all order is decided in the queue.
+        set(&mut c, 3, &TEN_A_SECOND);
+        set(&mut c, 3, &[("osd_op_queue_store_ios", "1"), ("osd_op_queue", queue)]);
+        let many = send_appends(&mut c, 1, "x", 100);
+        let few = send_appends(&mut c, 2, "x", 5);
+        let mut before = None;
+        for _ in 0..200_000 {
+            if answered(&c, 2, &few) == 5 {
+                before = Some(answered(&c, 1, &many));
+                break;
+            }
+            if !c.step() {
+                c.settle_for(Duration::from_millis(100));
+            }
+        }
+        let before = before.expect("the second client is served");
+        assert!(before <= 12, "{queue}: {before} of the first client's before five of the second's");
+    }
+}
+
+#[test]
+fn the_queue_can_be_changed_while_it_is_full() {
+    let mut c = Cluster::new(73, 3, 3, 2, 8);
+    set(&mut c, 3, &TEN_A_SECOND);
+    let tids = send_appends(&mut c, 1, "x", 100);
+    c.settle_for(Duration::from_millis(300));
+    for queue in ["cfq", "fifo", "wpq", "mclock_scheduler", "wpq"] {
+        set(&mut c, 3, &[("osd_op_queue_store_ios", "2"), ("osd_op_queue", queue), ("osd_client_op_priority", "9")]);
+        send_appends(&mut c, 2, "y", 3);
+        c.settle_for(Duration::from_millis(100));
+    }
+    c.settle_for(Duration::from_secs(2));
+    assert_eq!(answered(&c, 1, &tids), 100);
+    let all: Vec<u8> = (0..100).collect();
+    assert_eq!(c.read("x").expect("it is there"), all);
+    assert_eq!(c.read("y").expect("it is there").len(), 15);
+}
+
+/// Requests wait in the queue while the map moves their placement group to another primary, or their client goes away:
+/// they are not done by who is not in charge (any more), and nothing of them is left behind.
+#[test]
+fn what_waited_is_looked_at_again_under_a_newer_map() {
+    let mut c = Cluster::new(74, 3, 2, 1, 8);
+    assert_eq!(c.write("x", b"before"), 0);
+    let (_, _, primary) = c.locate("x");
+    set(&mut c, 3, &TEN_A_SECOND);
+    let gone = send_appends(&mut c, 7, "x", 20);
+    let tids = send_appends(&mut c, 1, "x", 20);
+    c.settle_for(Duration::from_millis(100));
+    assert!(queued(&mut c, primary) > 30);
+    c.mark_out(primary);
+    c.drop_client(7);
+    c.settle();
+    set(&mut c, 3, &[("osd_mclock_profile", "balanced")]);
+    c.settle();
+    assert_eq!(queued(&mut c, primary), 0);
+    for osd in 0..3 {
+        assert_eq!(c.admin(osd, r#"{"prefix":"dump_ops_in_flight"}"#)["num_ops"], 0);
+        assert_eq!(c.admin(osd, r#"{"prefix":"perf dump"}"#)["osd"]["op_wip"], 0);
+    }
+    assert!(answered(&c, 1, &tids) + answered(&c, 7, &gone) < 30, "most were dropped");
+    // The client sends again what was not answered, to the new primary; what was done is not done twice.
+    for (n, tid) in tids.iter().enumerate() {
+        if answered(&c, 1, &[*tid]) == 0 {
+            let op = c.request("x", vec![append_item(&[n as u8])]);
+            c.resend(1, *tid, op);
+        }
+    }
+    c.settle();
+    assert_eq!(answered(&c, 1, &tids), 20);
+}
+
+#[test]
+fn the_store_is_given_no_more_than_it_may_have_at_once() {
+    let mut c = Cluster::new(75, 1, 1, 1, 8);
+    set(&mut c, 1, &[("osd_op_queue_store_ios", "4")]);
+    for n in 0..200 {
+        let op = c.request(&format!("o{n}"), vec![write_item(&[1; 4096])]);
+        c.send(1, op);
+    }
+    let (mut most, mut waited) = (0, 0);
+    while c.step() {
+        let dump = c.admin(0, r#"{"prefix":"dump_op_pq_state"}"#);
+        let queue = &dump["OSD:ShardedOpWQ:0"];
+        most = most.max(queue["store"]["ios"].as_u64().expect("a number"));
+        waited = waited.max(queue["queue_sizes"]["scheduler"].as_u64().expect("a number"));
+    }
+    assert!((4..=5).contains(&most), "{most} in the store");
+    assert!(waited > 50, "{waited} waited");
+    assert_eq!(c.replies.len(), 200);
+}

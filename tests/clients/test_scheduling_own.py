@@ -1,0 +1,69 @@
+"""The order of work as an operator sees it: limits that hold, changes that take effect at once, the queue on show."""
+import json
+import unittest
+
+from harness import OwnCluster, run, wait_for
+
+OSDS = 3
+# Operations a second that clients get of each OSD.
+LIMIT = 40
+SECONDS = 5
+
+
+class Scheduling(OwnCluster):
+    def set(self, *options):
+        for name, value in options:
+            run("ceph", "config", "set", "osd", name, value, conf=self.cluster.conf)
+
+    def queue(self, osd=0):
+        return json.loads(self.cluster.ceph("tell", f"osd.{osd}", "dump_op_pq_state").stdout)["OSD:ShardedOpWQ:0"]
+
+    def wait_for_queue(self, scheduler, profile):
+        def in_force():
+            return all((q["scheduler"], q["profile"]) == (scheduler, profile) for q in map(self.queue, range(OSDS)))
+
+        wait_for(in_force, f"{scheduler} with {profile} is in force")
+
+    def written(self):
+        """4 KiB writes that a stock client finishes in so many seconds."""
+        out = run("rados", "-p", "p", "bench", str(SECONDS), "write", "-b", "4096", "-t", "32", "--format", "json",
+                  "--no-cleanup", conf=self.cluster.conf).stdout
+        return int(json.loads(out[out.index("{"):])["total_writes_made"])
+
+    def test_a_limit_holds_and_a_profile_lifts_it_at_once(self):
+        self.cluster.up()
+        run("ceph", "osd", "pool", "create", "p", "32", conf=self.cluster.conf)
+        self.set(("osd_mclock_profile", "custom"), ("osd_mclock_scheduler_client_lim", str(LIMIT)),
+                 ("osd_op_queue", "mclock_scheduler"))
+        self.wait_for_queue("mclock_scheduler", "custom")
+        clients = next(q for q in self.queue()["queues"] if q["name"] == "client")
+        self.assertEqual(clients["limit"], LIMIT)
+        done = self.written()
+        # A bench may last a little longer than it was told to, for the writes that are under way at its end.
+        most = OSDS * LIMIT * (SECONDS + 1.5)
+        self.assertLessEqual(done, most)
+        # Load elsewhere makes it less, but hardly nothing.
+        self.assertGreater(done, LIMIT)
+        # What was set for `custom` has no effect under a built-in profile, and somebody says so.
+        told = run("ceph", "config", "set", "osd", "osd_mclock_profile", "high_client_ops", conf=self.cluster.conf)
+        self.assertIn(f"osd_mclock_scheduler_client_lim = {LIMIT} of osd has no effect", told.stderr)
+        self.assertIn("OSD_MCLOCK_SETTINGS_IGNORED", self.cluster.ceph("health", "detail").stdout)
+        self.wait_for_queue("mclock_scheduler", "high_client_ops")
+        self.assertGreater(self.written(), most)
+
+    def test_every_queue_serves_stock_clients(self):
+        self.cluster.up()
+        run("ceph", "osd", "pool", "create", "p", "32", conf=self.cluster.conf)
+        self.set(("osd_op_queue_store_ios", "2"))
+        for scheduler in ["fifo", "cfq", "mclock_scheduler", "wpq"]:
+            with self.subTest(scheduler=scheduler):
+                self.set(("osd_op_queue", scheduler))
+                self.wait_for_queue(scheduler, "high_client_ops")
+                self.assertGreater(self.written(), 100)
+        refused = self.cluster.ceph("config", "set", "osd", "osd_op_queue", "prioritized", check=False)
+        self.assertEqual(refused.returncode, 22)
+        self.assertIn("not one of the permitted values: wpq, mclock_scheduler, cfq, fifo", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -116,6 +116,8 @@ class Osds(Operator):
         text = ceph("osd", "status").stdout
         headings = ["ID", "HOST", "USED", "AVAIL", "WR", "OPS", "WR", "DATA", "RD", "OPS", "RD", "DATA", "STATE"]
         self.assertEqual(text.split("\n")[0].split(), headings)
+        if "loligo" not in ceph("version").stdout:
+            return  # 16.2 heeds no format here, and finds nothing wrong with a bucket that is not there
         lines = ceph_json("osd", "status")["OSDs"]
         self.assertEqual([line["id"] for line in lines], ceph_json("osd", "ls"))
         self.assertEqual(lines[0]["state"], ["exists", "up"])

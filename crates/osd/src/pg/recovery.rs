@@ -1,9 +1,9 @@
 //! Recovery on the primary: what each member lacks, and the work of giving it to them while the PG serves.
 //!
 //! An object that this OSD lacks is pulled from a holder that has it, then pushed to the members that lack it: they are
-//! asked to fetch it from here, and nobody writes to it meanwhile (`order`). Members whose log did not reach are filled part by part (`backfill`), each part adding
-//! to what they lack. Work starts when the scheduler lets it (`recovery_pace`), or at once for an object that a client
-//! waits for.
+//! asked to fetch it from here, and nobody writes to it meanwhile (`order`). Members whose log did not reach are filled
+//! part by part (`backfill`), each part adding to what they lack. Work starts when the scheduler lets it
+//! (`recovery_pace`), or at once for an object that a client waits for.
 //!
 //! Clients meanwhile: an object that this OSD lacks holds its requests, one that another member lacks holds its writes,
 //! and both come first. A member that is being filled holds nobody: it only logs what it does not have. Nobody else

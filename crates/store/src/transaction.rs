@@ -5,7 +5,9 @@
 //!
 //! Invariant: each op's object index is inside `objects`; the constructors and the decoder see to it.
 
+use crate::contract::StoreError;
 use crate::id::{CollectionId, ObjectId};
+use crate::limits::OBJECT_BYTES_MAX;
 use bytes::{Bytes, BytesMut};
 use wire::{Decoder, Encoder, Malformed};
 
@@ -69,6 +71,24 @@ impl Transaction {
     /// No changes to `collection` yet.
     pub fn new(collection: CollectionId) -> Transaction {
         Transaction { collection, create: false, remove: false, objects: Vec::new(), ops: Vec::new() }
+    }
+
+    /// Refuses what cannot be done as a whole, for a store to ask before it does anything. `exists` says whether it has
+    /// the collection. Errors: `CollectionExists`, `NoCollection`, `TooLarge`.
+    pub(crate) fn check(&self, exists: bool) -> Result<(), StoreError> {
+        match (self.create, exists) {
+            (true, true) => return Err(StoreError::CollectionExists),
+            (false, false) => return Err(StoreError::NoCollection),
+            _ => {}
+        }
+        let end = |op: &Op| match op {
+            Op::Write(offset, data) => offset.checked_add(data.len() as u64),
+            Op::Zero(offset, len) => offset.checked_add(*len),
+            Op::Truncate(size) => Some(*size),
+            _ => Some(0),
+        };
+        let fits = |op: &Op| end(op).is_some_and(|end| end <= OBJECT_BYTES_MAX);
+        if self.ops.iter().all(|(_, op)| fits(op)) { Ok(()) } else { Err(StoreError::TooLarge) }
     }
 
     /// Creates `collection`.

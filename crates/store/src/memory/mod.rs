@@ -12,7 +12,7 @@ mod object;
 
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::id::{CollectionId, ObjectId};
-use crate::limits::{LIST_OBJECTS_MAX, OBJECT_BYTES_MAX};
+use crate::limits::LIST_OBJECTS_MAX;
 use crate::read::{ListEntry, ListWant, ObjectView, ReadRequest, ReadResult, ReadWhat};
 use crate::transaction::{Op, Transaction};
 use base::Instant;
@@ -40,7 +40,7 @@ impl MemoryStore {
 
     /// Applies a transaction at once.
     pub fn commit(&mut self, transaction: &Transaction) -> Result<(), StoreError> {
-        self.check(transaction)?;
+        transaction.check(self.collections.contains_key(&transaction.collection))?;
         let id = transaction.collection;
         if transaction.remove {
             self.collections.remove(&id);
@@ -80,24 +80,6 @@ impl MemoryStore {
     /// The bytes that objects take, about: data blocks, attributes and maps.
     pub fn held_bytes(&self) -> u64 {
         self.collections.values().flat_map(|c| c.values()).map(Object::held_bytes).sum()
-    }
-
-    /// Refuses what cannot be applied as a whole, before anything is.
-    fn check(&self, transaction: &Transaction) -> Result<(), StoreError> {
-        let exists = self.collections.contains_key(&transaction.collection);
-        match (transaction.create, exists) {
-            (true, true) => return Err(StoreError::CollectionExists),
-            (false, false) => return Err(StoreError::NoCollection),
-            _ => {}
-        }
-        let end = |op: &Op| match op {
-            Op::Write(offset, data) => offset.checked_add(data.len() as u64),
-            Op::Zero(offset, len) => offset.checked_add(*len),
-            Op::Truncate(size) => Some(*size),
-            _ => Some(0),
-        };
-        let fits = |op: &Op| end(op).is_some_and(|end| end <= OBJECT_BYTES_MAX);
-        if transaction.ops.iter().all(|(_, op)| fits(op)) { Ok(()) } else { Err(StoreError::TooLarge) }
     }
 }
 

@@ -15,7 +15,6 @@ use crate::extent::state::db::{Db, Found};
 use crate::extent::state::memtable::Entry;
 use crate::extent::tree::Fault;
 use crate::extent::tree::keys::{self, CollectionNumber, Key, ObjectNumber};
-use crate::limits::OBJECT_BYTES_MAX;
 use crate::transaction::{Op, Transaction};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -87,19 +86,7 @@ pub(crate) struct Work<'a> {
 
 /// Refuses what cannot be done as a whole.
 pub(crate) fn check(db: &Db, t: &Transaction) -> Result<(), StoreError> {
-    match (t.create, db.collections.contains_key(&t.collection)) {
-        (true, true) => return Err(StoreError::CollectionExists),
-        (false, false) => return Err(StoreError::NoCollection),
-        _ => {}
-    }
-    let end = |op: &Op| match op {
-        Op::Write(offset, data) => offset.checked_add(data.len() as u64),
-        Op::Zero(offset, len) => offset.checked_add(*len),
-        Op::Truncate(size) => Some(*size),
-        _ => Some(0),
-    };
-    let fits = |op: &Op| end(op).is_some_and(|end| end <= OBJECT_BYTES_MAX);
-    if t.ops.iter().all(|(_, op)| fits(op)) { Ok(()) } else { Err(StoreError::TooLarge) }
+    t.check(db.collections.contains_key(&t.collection))
 }
 
 /// About how long the log entry is if writes of at least `direct_min` bytes stay out of it, but for their checksums.

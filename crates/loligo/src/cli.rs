@@ -32,6 +32,8 @@ pub(crate) enum Verb {
     Store(StoreVerb),
     /// Run one whole cluster in virtual time, with faults and checks
     Sim(SimArgs),
+    /// Run a benchmark study, with a table, JSON and an HTML report
+    Study(StudyArgs),
     /// Run a whole embedded cluster that somebody else watches over
     #[command(hide = true)]
     Serve(Dir),
@@ -184,6 +186,48 @@ pub(crate) struct SimArgs {
     #[arg(long)]
     pub(crate) secure: bool,
     /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Plain)]
+    pub(crate) format: Format,
+}
+
+/// The studies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StudyName {
+    /// Groups of readers share a device by weight, in time mode and in IOPS mode
+    Fairness,
+}
+
+/// `loligo study`.
+#[derive(Debug, Parser)]
+pub(crate) struct StudyArgs {
+    /// Which
+    #[arg(value_name = "NAME", value_enum)]
+    pub(crate) name: StudyName,
+    /// Where: in virtual time (sim), on what the study starts on this machine (live), or on the cluster of a ceph.conf
+    #[arg(long, value_name = "sim|live|CEPH_CONF", default_value = "sim")]
+    pub(crate) on: String,
+    /// The directory of its files; a study that was interrupted goes on there [default: study-NAME-ON]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Runs of each configuration
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) runs: u32,
+    /// The number that decides everything random
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// The device to model: nvme, ssd, hdd, hdd-array, or a file of figures; fairness takes several
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) device_model: Vec<String>,
+    /// Seconds of each run that are measured
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=86400))]
+    pub(crate) seconds: Option<u32>,
+    /// fairness: readers of a group, a configuration each [default: 1,2,4,8]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub(crate) readers: Vec<u32>,
+    /// fairness on sim: what is read ahead for a reader at a time, in KiB (128 is Linux's)
+    #[arg(long, value_name = "KIB", default_value_t = 128)]
+    pub(crate) read_ahead_kib: u32,
+    /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
 }

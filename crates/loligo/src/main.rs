@@ -17,6 +17,7 @@ mod servers;
 mod sim;
 mod status;
 mod store_verbs;
+mod study;
 mod up;
 
 use clap::Parser;
@@ -38,6 +39,7 @@ fn run(verb: &Verb) -> anyhow::Result<()> {
         Verb::Fsck(args) => store_verbs::fsck(args),
         Verb::Store(verb) => store_verbs::store(verb),
         Verb::Sim(args) => sim::run(args),
+        Verb::Study(args) => study::run(args),
         Verb::Serve(args) => daemons::run_embedded(&ClusterDir::new(&args.dir)?),
     }
 }

@@ -1,0 +1,46 @@
+//! Benchmark studies: configurations, runs of each, what they measured, and a report that others can check.
+//!
+//! A [`Study`] names its configurations and runs one of them once. The house does the rest ([`conduct`]): as many runs of
+//! each as asked for, those found in the output directory left out, mean and spread over runs, a table, JSON and a page
+//! of HTML with charts, all of which state the machine, the seed, the versions and the options.
+//!
+//! | study | in virtual time (`sim`) | in real time (`live`, or any cluster by its `ceph.conf`) |
+//! |---|---|---|
+//! | `fairness` | `qos::Cfq` over models of devices | the kernel's bfq over a loop device |
+//!
+//! Owns workloads, measurements and reports. Refuses to know how a cluster works: what runs live is driven through stock
+//! clients, so that every cluster is measured by the same program.
+//!
+//! Invariants: the same options give the same report of a study in virtual time, byte for byte; a run that is recorded is
+//! never repeated; a directory never mixes runs of different options.
+//!
+//! Read next: `conduct`, then a study.
+#![forbid(unsafe_code)]
+
+mod chart;
+mod conduct;
+mod error;
+mod fairness;
+mod latency;
+mod measurement;
+mod progress;
+mod record;
+mod report;
+mod results;
+mod statistics;
+mod table;
+mod target;
+mod tool;
+
+pub use chart::{Bars, Line, Lines};
+pub use conduct::{Conduct, Study, conduct};
+pub use device::DeviceModel;
+pub use error::StudyError;
+pub use fairness::{Fairness, FairnessOptions};
+pub use latency::{Latencies, OverTime};
+pub use measurement::{Measurement, Metric};
+pub use progress::Progress;
+pub use record::Record;
+pub use results::{ChartOf, Results};
+pub use statistics::Spread;
+pub use target::Target;

@@ -1,0 +1,62 @@
+//! The study `fairness` in virtual time, quickly: shares follow weights, and the same seed gives the same report.
+
+use device::DeviceModel;
+use std::path::Path;
+use study::{Conduct, Fairness, FairnessOptions, Results, Target, conduct};
+
+fn quick(out: &Path, devices: &[&str], readers: &[u32]) -> Results {
+    let options = FairnessOptions {
+        on: Target::Sim,
+        devices: devices.iter().map(|name| DeviceModel::named(name).expect("a model")).collect(),
+        readers: readers.to_vec(),
+        seconds: 10,
+        read_ahead_kib: 128,
+        scratch: out.to_owned(),
+    };
+    let mut study = Fairness::new(options).expect("sound options");
+    let how = Conduct { on: Target::Sim, out: out.to_owned(), runs: 1, seed: 1, version: "test".to_owned() };
+    conduct(&mut study, &how).expect("it runs")
+}
+
+#[test]
+fn shares_follow_weights_in_both_modes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let results = quick(dir.path(), &["ssd", "hdd-array"], &[2, 8]);
+    for (name, _) in &results.configurations {
+        let error = results.spread(name, "share_error_percent").expect("measured").mean;
+        // Turns of a disk are long; in ten seconds there are not many of them.
+        let most = if name.starts_with("hdd-array, time") { 25.0 } else { 5.0 };
+        assert!(error < most, "{name}: {error}%");
+    }
+    let total = |mode: &str, readers| {
+        let name = format!("hdd-array, {mode}, {readers} readers a group");
+        results.spread(&name, "total_kb_s").expect("measured").mean
+    };
+    // What the mode is for: many readers keep an array busy that one at a time cannot.
+    assert!(total("IOPS mode", 8) > 1.5 * total("time mode", 8), "{}", results.table());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report() {
+    let report = || {
+        let dir = tempfile::tempdir().expect("a directory");
+        quick(dir.path(), &["hdd"], &[2]);
+        std::fs::read_to_string(dir.path().join("report.html")).expect("a report")
+    };
+    assert_eq!(report(), report());
+}
+
+#[test]
+fn a_cluster_has_no_device_to_study() {
+    let options = FairnessOptions {
+        on: Target::named("/etc/ceph/ceph.conf"),
+        devices: Vec::new(),
+        readers: vec![1],
+        seconds: 1,
+        read_ahead_kib: 128,
+        scratch: ".".into(),
+    };
+    let line = Fairness::new(options).expect_err("refused").to_string();
+    let expected = "does not run --on /etc/ceph/ceph.conf: it is about a device's scheduler, on sim or on live";
+    assert_eq!(line, format!("the study fairness {expected}"));
+}

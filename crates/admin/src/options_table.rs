@@ -179,6 +179,13 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_memory_target", Size, "134217728", "Memory that an OSD aims at; half of it is its store's cache")
         .basic()
         .min(16_777_216.0),
+    option(
+        "osd_linger_us",
+        Uint,
+        "100",
+        "Microseconds that an OSD's thread stays awake after work while more is about to come; 0 to sleep at once",
+    )
+    .max(1_000_000.0),
     option("osd_failsafe_full_ratio", Float, "0.970000", "Usage beyond which an OSD takes only what makes room")
         .min(0.0)
         .max(1.0),

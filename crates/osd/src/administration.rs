@@ -42,6 +42,11 @@ impl Osd {
         self.core.settings.number("osd_memory_target") as u64
     }
 
+    /// How long this OSD's thread may stay awake after work, looking for more.
+    pub fn linger(&self) -> Duration {
+        Duration::from_micros(self.core.settings.number("osd_linger_us") as u64)
+    }
+
     /// Takes note of the driver's counts.
     pub fn note_transport(&mut self, counts: &Transport) {
         self.transport = *counts;

@@ -4,7 +4,7 @@
 //! implementation carries out every command of its engine that does not concern the network.
 
 use admin::Transport;
-use base::Instant;
+use base::{Duration, Instant};
 use bytes::Bytes;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -55,6 +55,11 @@ pub trait Daemon {
     /// Whether it wants `poll` to be called again once others had their turn.
     fn has_work(&self) -> bool {
         false
+    }
+
+    /// How long its thread may stay awake after work, looking for more.
+    fn linger(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Answers a request of the admin socket.

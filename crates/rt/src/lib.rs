@@ -16,6 +16,7 @@ pub mod extent_devices;
 mod host;
 pub mod hub;
 pub mod image;
+mod linger;
 pub mod local;
 mod log;
 pub mod metrics;

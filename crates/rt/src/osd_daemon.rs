@@ -96,7 +96,8 @@ fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
         options: setup.options,
     };
     let engine = Osd::new(now, config, SecretRng::from_entropy(entropy()), boot);
-    let mut daemon = OsdDaemon { name: format!("osd.{}", setup.id), engine, store };
+    let linger = engine.linger();
+    let mut daemon = OsdDaemon { name: format!("osd.{}", setup.id), engine, store, linger };
     // Before the first report to the manager: what is not declared there can never be reported on that session.
     daemon.note_store();
     Ok(daemon)
@@ -125,6 +126,8 @@ pub struct OsdDaemon {
     name: String,
     engine: Osd,
     store: OsdStore,
+    /// What the option says, which is too much to look up in every turn.
+    linger: Duration,
 }
 
 impl OsdDaemon {
@@ -161,6 +164,7 @@ impl Daemon for OsdDaemon {
     fn handle_timer(&mut self, now: Instant) {
         self.note_store();
         self.store.set_memory_target(self.engine.memory_target());
+        self.linger = self.engine.linger();
         self.engine.handle_timer(now);
     }
 
@@ -197,6 +201,10 @@ impl Daemon for OsdDaemon {
 
     fn has_work(&self) -> bool {
         self.store.has_work()
+    }
+
+    fn linger(&self) -> Duration {
+        self.linger
     }
 
     fn admin(&mut self, now: Instant, request: &str) -> Bytes {

@@ -13,6 +13,7 @@ use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::hub::{Hub, Letter};
+use crate::linger::Linger;
 use crate::local::LocalSessions;
 use crate::metrics::PageRequest;
 use crate::stream::{self, Stream};
@@ -201,11 +202,19 @@ async fn pump<D: Daemon + 'static>(shared: Rc<Shared<D>>, stopper: Stopper) -> R
     let mut armed: Option<Instant> = None;
     let sleep = tokio::time::sleep(std::time::Duration::ZERO);
     tokio::pin!(sleep);
+    let (mut linger, mut awake) = (Linger::default(), false);
     loop {
         tokio::select! {
             biased;
             () = shared.work.notified() => {}
             () = arrival() => {}
+            // The sockets were looked at once more, in vain.
+            () = tokio::task::yield_now(), if awake => {
+                std::thread::yield_now();
+                let node = shared.node.borrow();
+                awake = linger.stays_awake(node.clock.now(), node.daemon.linger());
+                continue;
+            }
             () = &mut sleep, if armed.is_some() => armed = None,
             () = stopper.asked.notified() => {
                 let mut node = shared.node.borrow_mut();
@@ -215,10 +224,14 @@ async fn pump<D: Daemon + 'static>(shared: Rc<Shared<D>>, stopper: Stopper) -> R
         }
         let has_work = {
             let mut node = shared.node.borrow_mut();
+            let known = node.carried.msgr_recv_messages.0;
             node.turn(&shared)?;
             if node.stopped {
                 return Ok(());
             }
+            let (now, limit) = (node.clock.now(), node.daemon.linger());
+            linger.worked(now, node.carried.msgr_recv_messages.0 - known, limit);
+            awake = linger.stays_awake(now, limit);
             // A deadline that moved later is met early and armed anew; so moving one costs nothing per message.
             let next = node.next_wakeup();
             if next.is_some_and(|at| armed.is_none_or(|armed| at < armed)) {

@@ -17,6 +17,7 @@ use crate::placement::Placement;
 use crate::recovery_pace::RecoveryPace;
 use crate::room::Rooms;
 use crate::scheduler::StoreLoad;
+use crate::scrub_pace::ScrubPace;
 use crate::session::Sessions;
 use crate::tracking::Finished;
 use crate::wishes::Wishes;
@@ -138,6 +139,8 @@ pub struct Core {
     pub counts_changed: bool,
     /// How fast this OSD recovers.
     pub pace: RecoveryPace,
+    /// When and how much it scrubs.
+    pub scrubs: ScrubPace,
     /// Acting sets that its PGs wish for.
     pub wishes: Wishes,
     /// Log entries that a PG keeps, and how many one trim removes at the least.
@@ -214,6 +217,7 @@ impl Core {
             stats_changed: true,
             counts_changed: false,
             pace: RecoveryPace::default(),
+            scrubs: ScrubPace::default(),
             wishes: Wishes::default(),
             log_bounds: (LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN),
             trim_wanted: Vec::new(),

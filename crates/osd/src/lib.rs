@@ -39,6 +39,8 @@ pub mod reply;
 pub mod requests;
 pub mod room;
 pub mod scheduler;
+pub mod scrub_pace;
+mod scrubs;
 pub mod session;
 pub mod stats;
 pub mod tracking;

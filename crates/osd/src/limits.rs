@@ -111,6 +111,33 @@ pub const COPY_ASK_AGAIN: Duration = Duration::from_secs(2);
 /// Names that the store lists at once, where a member is filled.
 pub const SCAN_NAMES_MAX: usize = 1024;
 
+/// Objects, clones included, that one range of a scrub may have: a member shows some 200 bytes of each, and an object
+/// with more clones than this cannot be scrubbed.
+pub const SCRUB_OBJECTS_MAX: usize = 4096;
+/// Data that a scrub reads at once (`osd_deep_scrub_stride`).
+pub const SCRUB_STRIDE_BYTES: u64 = 512 << 10;
+/// Entries of a map that a scrub reads at once (`osd_deep_scrub_keys`).
+pub const SCRUB_OMAP_ENTRIES: u64 = 1024;
+/// Bytes of an attribute that a scrub shows; more are compared by their checksum.
+pub const SCRUB_ATTR_BYTES_MAX: usize = 4096;
+/// Damaged objects that a scrub remembers for who asks; beyond, they are only counted.
+pub const SCRUB_FOUND_MAX: usize = 4096;
+/// How often clients' writes may make a scrub begin a range again, each time with half as many objects
+/// (`osd_scrub_max_preemptions`). Then one object's writes wait until it is compared.
+pub const SCRUB_PREEMPTIONS_MAX: u32 = 5;
+/// How long a scrub holds new writes to a range back while earlier ones end.
+pub const SCRUB_HOLD_MAX: Duration = Duration::from_secs(1);
+/// How often a scrub looks whether they have.
+pub const SCRUB_HOLD_LOOK: Duration = Duration::from_millis(10);
+/// How long a scrub waits before it begins a range again.
+pub const SCRUB_RANGE_AGAIN: Duration = Duration::from_millis(50);
+/// How long to wait, about, where others have no place for a scrub.
+pub const SCRUB_TRY_AGAIN: Duration = Duration::from_millis(200);
+/// How often to look whether a placement group is due.
+pub const SCRUB_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// How long to leave a placement group alone whose scrub a store made impossible.
+pub const SCRUB_FAILED_WAIT: Duration = Duration::from_secs(60);
+
 /// How often to say that we live (`osd_beacon_report_interval` is 300 s).
 pub const BEACON_INTERVAL: Duration = Duration::from_secs(60);
 /// How often to report statistics (`mgr_stats_period`).

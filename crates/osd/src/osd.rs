@@ -67,6 +67,8 @@ pub(crate) enum WorkOf {
     Trim,
     /// A turn of recovery.
     Recover,
+    /// A turn of looking at what is here of a scrub's range.
+    Scrub,
 }
 
 impl Osd {
@@ -148,6 +150,7 @@ impl Osd {
             life.stopping,
             self.core.alarms.first().map(|(at, _)| *at),
             self.core.pace.next_wakeup(),
+            self.core.scrubs.next_wakeup().filter(|_| life.up),
             self.core.wishes.next_wakeup().filter(|_| speaks),
             self.scheduler.next_wakeup(),
         ]
@@ -163,6 +166,7 @@ impl Osd {
         self.drain_mon();
         self.tick_peers();
         self.ring_alarms();
+        self.tick_scrubs();
         self.ask_sources_again();
         self.run_queued();
         self.speak();
@@ -294,6 +298,7 @@ impl Osd {
                     Message::OsdMarkMeDown(m) if m.target == self.core.me() && self.life.stopping.is_some() => {
                         self.stop()
                     }
+                    Message::OsdScrub(scrub) => self.asked_to_scrub(&scrub),
                     Message::PgStatsAck(_) => {}
                     Message::LogAck(ack) => self.core.cluster_log.acknowledged(&ack),
                     other => self.core.log(Level::Debug, format!("the monitor sent {}", other.name())),
@@ -355,7 +360,8 @@ impl Osd {
     /// Schedules the turns that PGs have asked for since, and runs what may go on.
     fn run_queued(&mut self) {
         let recovers = self.core.pace.next_wakeup().is_some_and(|at| at <= self.core.now);
-        if recovers || !self.core.trim_wanted.is_empty() || !self.scheduler.is_empty() {
+        let waits = !self.core.trim_wanted.is_empty() || self.core.scrubs.wants_turns();
+        if recovers || waits || !self.scheduler.is_empty() {
             self.run();
         }
     }
@@ -376,6 +382,7 @@ impl Osd {
         for pg in core::mem::take(&mut self.core.trim_wanted) {
             self.scheduler.enqueue(self.core.now, WorkClass::BestEffort, 0, Work { pg, what: WorkOf::Trim });
         }
+        self.schedule_scrubs();
         while let Some((mut work, under_way)) = self.scheduler.dequeue(self.core.now, self.core.store_load()) {
             if let WorkOf::Request(request) = work.what {
                 let Some(request) = self.still_wanted(request) else { continue };
@@ -392,6 +399,10 @@ impl Osd {
                 pg.handle_request(&mut self.core, request);
             }
             (Some(pg), WorkOf::Trim) => pg.trim(&mut self.core),
+            (Some(pg), WorkOf::Scrub) => {
+                pg.scan_turn(&mut self.core);
+                self.schedule_scrubs();
+            }
             (pg, WorkOf::Recover) => {
                 self.core.pace.turn_begins();
                 if let Some(pg) = pg {
@@ -400,7 +411,7 @@ impl Osd {
                 self.schedule_recovery();
             }
             (None, WorkOf::Request(request)) => self.core.sessions.release(request.bytes),
-            (None, WorkOf::Trim) => {}
+            (None, WorkOf::Trim | WorkOf::Scrub) => {}
         }
     }
 

@@ -91,6 +91,7 @@ impl Osd {
             copied: None,
             circumstances,
             trims: None,
+            mended: false,
             bytes,
             share,
             interval,

@@ -150,6 +150,7 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
     if undersized {
         state = state.with(PgState::UNDERSIZED);
     }
+    state = state.with(scrub_state(pg));
     if matches!(pg.role, Role::Active(_) | Role::Peered(_)) {
         let lacking = pg.lacking(core);
         if lacking.degraded > 0 || undersized && pg.info.totals.objects > 0 {
@@ -163,6 +164,19 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
         state = state.with(PgState::REMAPPED);
     }
     state
+}
+
+/// What scrubs do to a PG, and have found.
+fn scrub_state(pg: &Pg) -> PgState {
+    let mut state = PgState::default();
+    if let Some(kind) = pg.scrubbing.kind() {
+        state = state.with(PgState::SCRUBBING);
+        state = if kind.deep { state.with(PgState::DEEP_SCRUB) } else { state };
+        state = if kind.repair { state.with(PgState::REPAIR) } else { state };
+    }
+    let errors = pg.info.scrubs.errors() > 0;
+    state = if errors { state.with(PgState::INCONSISTENT) } else { state };
+    if errors && pg.scrubbing.failed_repair { state.with(PgState::FAILED_REPAIR) } else { state }
 }
 
 /// What recovery does to a PG.
@@ -208,6 +222,9 @@ pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
         num_objects_recovered: counters.objects_recovered as i64,
         num_bytes_recovered: counters.bytes_recovered as i64,
         num_keys_recovered: counters.keys_recovered as i64,
+        num_scrub_errors: pg.info.scrubs.errors() as i64,
+        num_shallow_scrub_errors: pg.info.scrubs.shallow_errors as i64,
+        num_deep_scrub_errors: pg.info.scrubs.deep_errors as i64,
         num_rd: counters.reads as i64,
         num_rd_kb: (counters.read_bytes >> 10) as i64,
         num_wr: counters.writes as i64,
@@ -227,6 +244,11 @@ pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
         ondisk_log_start: pg.log.tail(),
         created: core.placement.get(pg.id).map_or_else(Default::default, |h| h.known_since),
         last_epoch_clean: pg.info.last_epoch_clean,
+        last_scrub: pg.info.scrubs.last,
+        last_scrub_stamp: pg.info.scrubs.stamp,
+        last_deep_scrub: pg.info.scrubs.last_deep,
+        last_deep_scrub_stamp: pg.info.scrubs.deep_stamp,
+        last_clean_scrub_stamp: pg.info.scrubs.clean_stamp,
         stats: ObjectStatCollection { sum, ..ObjectStatCollection::default() },
         log_size: pg.log.len() as i64,
         ondisk_log_size: pg.log.len() as i64,

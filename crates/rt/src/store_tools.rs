@@ -156,7 +156,14 @@ const WHOLE: Extent = Extent { offset: 0, len: u64::MAX };
 pub(crate) fn everything(data: Vec<Extent>) -> ObjectWant {
     let all =
         OmapWant::Range { after: Bytes::new(), prefix: Bytes::new(), entries: u64::MAX, bytes: u64::MAX, values: true };
-    ObjectWant { attrs: AttrsWant::All, data, allocated: vec![WHOLE], omap_header: true, omap: vec![all] }
+    ObjectWant {
+        attrs: AttrsWant::All,
+        data,
+        allocated: vec![WHOLE],
+        omap_header: true,
+        omap: vec![all],
+        uncached: false,
+    }
 }
 
 fn name(collection: CollectionId) -> String {

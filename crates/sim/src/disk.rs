@@ -6,8 +6,12 @@
 use base::{Duration, Instant, Rng};
 use bytes::Bytes;
 use mon::{BatchWrites, PersistId};
-use std::collections::{BTreeMap, VecDeque};
-use store::{CommitId, MemoryStore, ReadId, ReadRequest, ReadResult, StoreError, Transaction};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use store::{
+    CollectionId, CommitId, MemoryStore, ObjectId, ObjectWant, Op, ReadId, ReadRequest, ReadResult, ReadWhat,
+    StoreError, Transaction,
+};
+use wire::Malformed;
 
 /// A fast flash drive's time for a flush, at the least ...
 const COMMIT_MIN: Duration = Duration::from_micros(30);
@@ -25,6 +29,8 @@ pub(crate) struct OsdDisk {
     busy_until: Instant,
     /// A planted fault: the disk confirms what it has not kept.
     forgetful: bool,
+    /// Objects whose data it cannot read any more, until they are written anew.
+    rotten: BTreeSet<(CollectionId, ObjectId)>,
     /// What it has confirmed and not kept.
     confirmed: VecDeque<Transaction>,
 }
@@ -47,6 +53,7 @@ impl OsdDisk {
         rng: &mut Rng,
     ) -> Result<Instant, StoreError> {
         self.live.commit(&transaction)?;
+        self.heal_what_is_replaced(&transaction);
         self.pending.push_back((id, transaction));
         let done = now + COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
         self.busy_until = self.busy_until.max(done);
@@ -71,7 +78,38 @@ impl OsdDisk {
 
     /// Reads as the engine sees things.
     pub(crate) fn read(&self, request: &ReadRequest) -> Result<ReadResult, StoreError> {
+        if let ReadWhat::Object(id, want) = &request.what
+            && !want.data.is_empty()
+            && self.rotten.contains(&(request.collection, id.clone()))
+        {
+            return Err(Malformed::new("block", "does not have the checksum that was noted").into());
+        }
         self.live.read(request)
+    }
+
+    /// An object's data rots, if there is any.
+    pub(crate) fn rot(&mut self, collection: CollectionId, id: ObjectId) {
+        let what = ReadWhat::Object(id.clone(), ObjectWant::default());
+        let view = self.live.read(&ReadRequest { collection, what });
+        if matches!(view, Ok(ReadResult::Object(view)) if view.size > 0) {
+            self.rotten.insert((collection, id));
+        }
+    }
+
+    /// How many objects are rotten.
+    pub(crate) fn rotten(&self) -> usize {
+        self.rotten.len()
+    }
+
+    fn heal_what_is_replaced(&mut self, transaction: &Transaction) {
+        for (object, op) in &transaction.ops {
+            let replaced = match op {
+                Op::Remove => object,
+                Op::RenameTo(to) | Op::CloneTo(to) => to,
+                _ => continue,
+            };
+            self.rotten.remove(&(transaction.collection, transaction.objects[usize::from(*replaced)].clone()));
+        }
     }
 
     /// The store as it is found after a crash: with some of what was not yet durable.

@@ -22,6 +22,7 @@ mod node;
 mod options;
 mod queue;
 mod run;
+mod scrubbing;
 mod snapshots;
 mod trace;
 mod value;

@@ -143,6 +143,14 @@ impl Running {
 }
 
 impl Node {
+    /// The OSD on this node, while it runs.
+    pub(crate) fn osd(&self) -> Option<&Osd> {
+        match &self.running.as_ref()?.engine {
+            Engine::Osd(osd) => Some(osd),
+            Engine::Mon(_) | Engine::Client(_) => None,
+        }
+    }
+
     /// The client on this node, while it runs.
     pub(crate) fn client(&self) -> Option<&Client> {
         match &self.running.as_ref()?.engine {

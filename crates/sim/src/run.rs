@@ -1,7 +1,8 @@
 //! One run from its founding to its judgement.
 //!
 //! The cluster boots and gets a pool; clients work while faults strike and snapshots come and go; then everything heals,
-//! every request must end, every object is read once more, all snapshots are removed, and the histories are judged.
+//! every request must end, every object is read once more, all snapshots are removed, and the histories are judged. At
+//! last a disk rots: reads must be right all the same, a repair must heal it, and a deep scrub must then find nothing.
 
 use crate::check::replicas;
 use crate::cluster::Cluster;
@@ -19,16 +20,18 @@ use wire::Decode;
 use wire::osd::HObject;
 use wire::osd::payload::{ListEntry, ListReply};
 
-const POOL_NAME: &str = "sim";
+pub(crate) const POOL_NAME: &str = "sim";
 /// How long a cluster may take to boot, in virtual time.
 const BOOT_MAX: Duration = Duration::from_secs(60);
 /// How long everything may take to settle once nothing is broken any more.
-const HEAL_MAX: Duration = Duration::from_secs(300);
+pub(crate) const HEAL_MAX: Duration = Duration::from_secs(300);
 
 /// Marks the requests that list placement groups.
 const LISTING: u64 = 1 << 63;
 /// Marks the commands that mark OSDs.
 const MARK: u64 = 1 << 62;
+/// Marks the commands that ask for scrubs.
+pub(crate) const SCRUB: u64 = 1 << 61;
 
 /// Runs a whole cluster in virtual time. The same options give the same report, trace hash included.
 pub fn run(options: &Options) -> Report {
@@ -49,17 +52,17 @@ impl Drop for Witness {
     }
 }
 
-struct Run {
-    options: Options,
-    world: World,
-    cluster: Cluster,
+pub(crate) struct Run {
+    pub(crate) options: Options,
+    pub(crate) world: World,
+    pub(crate) cluster: Cluster,
     work: Workload,
     snapshots: Snapshots,
-    pool: PoolId,
+    pub(crate) pool: PoolId,
     working: bool,
     faults: u64,
     /// How many commands have marked OSDs out or in.
-    marks: u64,
+    pub(crate) marks: u64,
     /// Listings of placement groups that are under way, and the names that have come.
     listings: BTreeSet<OpId>,
     listed: Vec<String>,
@@ -96,6 +99,7 @@ impl Run {
         self.work_under_faults();
         if self.heal() && self.read_everything() && self.remove_snapshots() {
             self.list_everything();
+            self.let_a_disk_rot();
             self.compare_copies();
         }
         let complaints = self.work.history.complaints();
@@ -186,7 +190,7 @@ impl Run {
         }
     }
 
-    fn read_everything(&mut self) -> bool {
+    pub(crate) fn read_everything(&mut self) -> bool {
         for object in 0..self.options.objects {
             let (id, request) = self.work.final_read(self.pool, object);
             self.submit(0, id, request);
@@ -205,7 +209,7 @@ impl Run {
         self.command(id, command);
     }
 
-    fn command(&mut self, id: u64, command: String) {
+    pub(crate) fn command(&mut self, id: u64, command: String) {
         let first = self.cluster.client(0);
         let client = self.world.nodes[first.0].client_mut().expect("clients run all the time");
         while client.poll_reply().is_some() {}
@@ -358,6 +362,7 @@ impl Run {
         self.plan_fault();
         self.faults += 1;
         self.snapshot();
+        self.scrub_something();
         let now = self.world.now;
         let some = |run: &mut Run, count: usize| run.world.rng.below(count as u64) as usize;
         let nodes = self.world.nodes.len();
@@ -410,7 +415,7 @@ impl Run {
     }
 
     /// Lets the world go on until `done`, for at most `patience`.
-    fn wait_for(&mut self, patience: Duration, mut done: impl FnMut(&mut Run) -> bool) -> bool {
+    pub(crate) fn wait_for(&mut self, patience: Duration, mut done: impl FnMut(&mut Run) -> bool) -> bool {
         let end = self.world.now + patience;
         loop {
             if done(self) {
@@ -438,7 +443,7 @@ impl Run {
     }
 
     /// Records a failure, with the daemons' last words. Always false.
-    fn fail(&mut self, what: String) -> bool {
+    pub(crate) fn fail(&mut self, what: String) -> bool {
         let log: Vec<&str> = self.world.log.iter().map(String::as_str).collect();
         let last = log[log.len().saturating_sub(40)..].join("\n  ");
         self.world.failures.push(format!("{what}\n  {last}"));

@@ -57,6 +57,8 @@ pub struct ObjectWant {
     pub omap_header: bool,
     /// Parts of the map; one list each in the answer.
     pub omap: Vec<OmapWant>,
+    /// Whether data is to be read from where it is kept, even if memory has it: what lies there is then checked.
+    pub uncached: bool,
 }
 
 /// Which attributes are wanted.

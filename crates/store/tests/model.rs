@@ -107,8 +107,14 @@ fn view(store: &MemoryStore, index: u16, extents: &[(u64, u64)]) -> (Option<Mode
     data.extend(extents.iter().map(|&(offset, len)| Extent { offset, len }));
     let everything =
         OmapWant::Range { after: Bytes::new(), prefix: Bytes::new(), entries: 999, bytes: 99_999, values: true };
-    let want =
-        ObjectWant { attrs: AttrsWant::All, data, allocated: vec![whole], omap_header: true, omap: vec![everything] };
+    let want = ObjectWant {
+        attrs: AttrsWant::All,
+        data,
+        allocated: vec![whole],
+        omap_header: true,
+        omap: vec![everything],
+        uncached: false,
+    };
     let request = ReadRequest { collection: PG, what: ReadWhat::Object(id(index), want) };
     let Ok(ReadResult::Object(v)) = store.read(&request) else { panic!("the collection exists") };
     let model = v.exists.then(|| {

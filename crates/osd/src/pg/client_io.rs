@@ -23,7 +23,7 @@ use crate::session::{Share, Until};
 use crate::watch::Effect;
 use base::{EVersion, Epoch, Errno, Instant};
 use bytes::Bytes;
-use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, STAGED, Transaction};
+use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, STAGED, StoreError, Transaction};
 use wire::Encode;
 use wire::messages::{OpOutcome, OsdOp};
 use wire::net::ConnId;
@@ -55,6 +55,8 @@ pub struct ClientRequest {
     pub circumstances: Circumstances,
     /// The clone that it trims; a request of the PG itself, which nobody waits for.
     pub trims: Option<TrimOf>,
+    /// It has waited for its object to be mended, and is not to do so again.
+    pub mended: bool,
     /// What it was counted as on arrival.
     pub bytes: usize,
     /// The same among what its session uses.
@@ -101,8 +103,13 @@ impl ClientRequest {
         self.message.ops.iter().map(|item| item.payload.len() as u64).sum()
     }
 
+    /// Whether it may wait for its object to be mended, and begin again.
+    pub(super) fn may_be_mended(&self) -> bool {
+        !self.mended && self.trims.is_none() && self.copied.is_none()
+    }
+
     /// Nothing that was read before counts any more.
-    fn begin_again(&mut self, plan: Plan) {
+    pub(super) fn begin_again(&mut self, plan: Plan) {
         self.plan = plan;
         self.forget_answers();
     }
@@ -175,6 +182,7 @@ impl Pg {
         request.stamps.blocked = core.now;
         self.objects.get_mut(&object).expect("it is there now").waiting.push_back(request);
         self.hurry(core, &object);
+        self.preempt_scrub(core, &object, class);
     }
 
     fn forget_idle_objects(&mut self) {
@@ -278,11 +286,12 @@ impl Pg {
     }
 
     /// The store could not tell.
-    pub fn request_failed(&mut self, core: &mut Core, request: Box<ClientRequest>) {
-        if request.interval == self.since && self.is_active() {
+    pub fn request_failed(&mut self, core: &mut Core, request: Box<ClientRequest>, error: &StoreError) {
+        if request.interval != self.since || !self.is_active() {
+            return self.restart_request(core, request);
+        }
+        if let Err(request) = self.mend_for(core, request, error) {
             self.refuse_read(core, request, Errno::EIO);
-        } else {
-            core.sessions.release(request.bytes);
         }
     }
 

@@ -214,6 +214,7 @@ impl Pg {
                 bytes: PUSH_BYTES_MAX,
                 values: true,
             }],
+            uncached: false,
         };
         let what = ReadWhat::Object(id, want);
         core.read(self.id, PgRead::Piece(conn, pull), ReadRequest { collection: self.collection(), what });

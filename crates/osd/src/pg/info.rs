@@ -1,7 +1,9 @@
 //! What a PG's holder knows about it, and keeps: the record by which peering decides.
 //!
-//! Owns the record's encoding (ours, version 3). Its counterparts in Ceph are `pg_info_t` and `pg_history_t`.
+//! Owns the record's encoding (ours, version 4; of version 3 it reads
+//! what there is). Its counterparts in Ceph are `pg_info_t` and `pg_history_t`.
 
+use super::scrub::record::ScrubRecord;
 use base::{EVersion, Epoch};
 use bytes::Bytes;
 use store::ObjectId;
@@ -125,11 +127,13 @@ pub struct PgInfo {
     pub last_backfill: LastBackfill,
     /// What it holds.
     pub totals: Totals,
+    /// What scrubs have come to.
+    pub scrubs: ScrubRecord,
 }
 
 impl Encode for PgInfo {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(3);
+        e.u8(4);
         e.put(&self.last_update);
         e.put(&self.log_tail);
         e.u64(self.last_user_version);
@@ -137,13 +141,15 @@ impl Encode for PgInfo {
         e.put(&self.last_epoch_clean);
         e.put(&self.last_backfill);
         e.put(&self.totals);
+        e.put(&self.scrubs);
     }
 }
 
 impl Decode for PgInfo {
     const MIN_BYTES: usize = 66;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        if d.u8()? != 3 {
+        let version = d.u8()?;
+        if !matches!(version, 3 | 4) {
             return Err(Malformed::new("pg info", "has an unknown version"));
         }
         Ok(PgInfo {
@@ -154,6 +160,7 @@ impl Decode for PgInfo {
             last_epoch_clean: d.get()?,
             last_backfill: d.get()?,
             totals: d.get()?,
+            scrubs: if version >= 4 { d.get()? } else { ScrubRecord::default() },
         })
     }
 }

@@ -9,6 +9,7 @@
 
 use super::client_io::ClientRequest;
 use super::listing_filter::Filter;
+use super::scrub::found::Question;
 use super::{Pg, PgRead};
 use crate::core::Core;
 use crate::limits::{LIST_NAMES_MAX, PG_WAITING_MAX};
@@ -63,7 +64,7 @@ impl Pg {
                         Err(errno) => Err(errno),
                     }
                 }
-                OpCode::SCRUBLS => Err(self.inconsistencies(item)),
+                OpCode::SCRUBLS => self.inconsistencies(item),
                 // Nobody counts what is used here: an empty list of sets, and none of them.
                 OpCode::PG_HITSET_LS => Ok(0u32.to_bytes()),
                 OpCode::PG_HITSET_GET => Err(Errno::ENOENT),
@@ -116,15 +117,15 @@ impl Pg {
         Ok((filter, from, count.min(LIST_NAMES_MAX) as usize))
     }
 
-    /// What scrubs have found: nothing is known of a PG that was never scrubbed. A client that began to ask in another
-    /// interval has to begin again (`do_scrub_ls`).
-    fn inconsistencies(&self, item: &OsdOpItem) -> Errno {
-        let interval = Decoder::shared(&item.payload).versioned("scrub_ls_arg_t", 1, |d, _| d.u32());
-        match interval {
-            Err(_) => Errno::EINVAL,
-            Ok(interval) if interval != 0 && interval != self.since.0 => Errno::EAGAIN,
-            Ok(_) => Errno::ENOENT,
+    /// What scrubs have found: nothing is known of a PG that was not scrubbed in this interval. A client that began to ask
+    /// in another one has to begin again (`do_scrub_ls`).
+    fn inconsistencies(&self, item: &OsdOpItem) -> Result<Bytes, Errno> {
+        let question = Question::from_bytes(&item.payload).map_err(|_| Errno::EINVAL)?;
+        if question.interval != 0 && question.interval != self.since.0 {
+            return Err(Errno::EAGAIN);
         }
+        let findings = self.scrubbing.findings.as_ref().ok_or(Errno::ENOENT)?;
+        Ok(findings.answer(&question, self.since.0, self.id))
     }
 
     fn list(&mut self, core: &mut Core, listing: Box<Listing>, from: Option<ObjectId>) {
@@ -266,7 +267,7 @@ fn is_there(record: Option<&Bytes>) -> bool {
 }
 
 /// An object as clients name it.
-fn hobject(id: &ObjectId, pg: PgId) -> HObject {
+pub(super) fn hobject(id: &ObjectId, pg: PgId) -> HObject {
     let copy = |bytes: &[u8]| bytes::Bytes::copy_from_slice(bytes);
     HObject {
         key: copy(id.key()),

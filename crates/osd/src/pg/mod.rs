@@ -1,7 +1,7 @@
 //! A placement group as one of its holders knows it.
 //!
 //! Owns the record, the log and the missing set, the state machine that leads from a new interval to serving
-//! (`peering`), what is done for members that lack objects (`recovery`, `backfill`, `fetch`), the order of requests on
+//! (`peering`), what is done for members that lack objects (`recovery`, `backfill`, `fetch`), the comparison of copies (`scrub`), the order of requests on
 //! each object (`order`), their execution (`client_io`), watches (`watching`) and the replica's side of writes
 //! (`replica`) and reads (`replica_reads`). Refuses to know sessions' rights and maps' contents beyond its own interval.
 //!
@@ -27,6 +27,7 @@ pub mod peering;
 pub mod recovery;
 pub mod replica;
 pub mod replica_reads;
+pub mod scrub;
 pub mod snaps;
 pub mod trimming;
 pub mod watching;
@@ -71,6 +72,12 @@ pub enum PgRead {
     PartHere(u32),
     /// The clones that stand for a snapshot, to trim them.
     SnapIndex(Epoch),
+    /// The next range of a scrub, in this attempt.
+    ScrubRange(u32),
+    /// What is here of such a range, for this scan.
+    Scan(u32),
+    /// The record of an object whose data cannot be read, in this interval.
+    Damaged(ObjectId, Epoch),
 }
 
 /// What a PG's commit was for.
@@ -136,6 +143,14 @@ pub struct Pg {
     fetch_rounds: u32,
     /// What the primary does for those who lack objects.
     pub recovery: Recovery,
+    /// What is known of its scrubs.
+    pub scrubbing: scrub::Scrubbing,
+    /// The range that is being looked at.
+    pub scan: Option<Box<scrub::scan::Scan>>,
+    /// Numbers those.
+    scans: u32,
+    /// What is here of these objects is wrong, and counts as missing.
+    pub mending: BTreeSet<ObjectId>,
     /// Requests that wait for the PG to become active, in order.
     pub waiting: VecDeque<Box<ClientRequest>>,
     /// Objects with requests, and recently used ones.
@@ -197,6 +212,10 @@ impl Pg {
             filling: None,
             fetch_rounds: 0,
             recovery: Recovery::default(),
+            scrubbing: scrub::Scrubbing::default(),
+            scan: None,
+            scans: 0,
+            mending: BTreeSet::new(),
             waiting: VecDeque::new(),
             objects: FixedHashMap::default(),
             in_flight: VecDeque::new(),
@@ -341,17 +360,22 @@ impl Pg {
 
     /// A read is answered.
     pub fn handle_read(&mut self, core: &mut Core, what: PgRead, result: Result<ReadResult, StoreError>) {
+        if let PgRead::Scan(number) = what {
+            return self.scan_read(core, number, result);
+        }
         let result = match result {
             Ok(result) => result,
             Err(error) => {
                 core.log(Level::Error, format!("pg {}: read failed: {error}", self.id));
                 match what {
-                    PgRead::Request(request) => self.request_failed(core, request),
+                    PgRead::Request(request) => self.request_failed(core, request, &error),
                     PgRead::AtReplica(request, _) => replica_reads::to_primary(core, request),
                     PgRead::Listing(listing) => self.listing_failed(core, *listing),
                     PgRead::Piece(conn, pull) => self.answer_unknown(core, conn, &pull),
                     PgRead::OwnRecord(head, _) => self.fetch_failed(core, &head),
-                    PgRead::SnapIndex(_) | PgRead::PartToGive(_) | PgRead::PartHere(_) => {}
+                    PgRead::Damaged(head, interval) => self.damaged_read(core, &head, interval, None),
+                    PgRead::ScrubRange(round) => self.range_failed(core, round),
+                    PgRead::SnapIndex(_) | PgRead::PartToGive(_) | PgRead::PartHere(_) | PgRead::Scan(_) => {}
                 }
                 return;
             }
@@ -370,6 +394,12 @@ impl Pg {
                 self.own_record_read(core, &head, round, &view);
             }
             (PgRead::SnapIndex(interval), ReadResult::Object(view)) => self.snap_index_read(core, interval, *view),
+            (PgRead::ScrubRange(round), ReadResult::List { entries, next }) => {
+                self.range_read(core, round, &entries, next);
+            }
+            (PgRead::Damaged(head, interval), ReadResult::Object(view)) => {
+                self.damaged_read(core, &head, interval, Some(&view));
+            }
             (PgRead::PartToGive(peering), ReadResult::List { entries, next }) => {
                 self.part_read(core, peering, entries, next);
             }
@@ -405,6 +435,7 @@ impl Pg {
         }
         self.watches.check_invariants();
         self.check_recovery();
+        self.check_scrub();
         assert!(self.is_active() || self.watches.is_empty(), "pg {}: watches while inactive", self.id);
     }
 }

@@ -7,7 +7,8 @@
 //! copies read the object as it was before, or copies that cross each other would wait for each other for ever.
 //!
 //! Recovery has its part in this: nothing runs on what is missing here, nothing writes where too few members have the
-//! object, and members that lack it are given it while it counts as being read.
+//! object, and members that lack it are given it while it counts as being read. So has scrub: nothing writes while copies
+//! are compared.
 
 use super::client_io::ClientRequest;
 use crate::ops::OpClass;
@@ -33,6 +34,8 @@ pub struct ObjectQueue {
     pub unreadable: bool,
     /// Too few members have it for a write to be safe.
     pub degraded: bool,
+    /// Its copies are being compared: nobody writes to it.
+    pub scrubbed: bool,
     /// Members that lack it are to be given it, before anything else begins.
     pub to_push: bool,
     /// Requests that wait, in order.
@@ -44,7 +47,7 @@ impl ObjectQueue {
     pub fn admits(&self, class: OpClass) -> bool {
         match class {
             _ if self.exclusive || self.unreadable || self.to_push => false,
-            OpClass::Write | OpClass::ReadModify if self.degraded => false,
+            OpClass::Write | OpClass::ReadModify if self.degraded || self.scrubbed => false,
             OpClass::Read => self.writers == 0,
             OpClass::Write => self.readers == 0,
             OpClass::ReadModify => self.readers == 0 && self.writers == 0,

@@ -26,6 +26,7 @@ use super::info::{LastBackfill, PgInfo};
 use super::log::{LogEntry, PgLog};
 use super::missing::Missing;
 use super::recovery::Member;
+use super::scrub::record::ScrubRecord;
 use super::{Pg, PgCommit, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::placement::PastInterval;
@@ -118,6 +119,12 @@ impl Pg {
             Ok(info) => info,
             Err(error) => return self.complain(core, from, error),
         };
+        if self.peering(message.peering).is_none() {
+            return;
+        }
+        if let Some(info) = &info {
+            self.info.scrubs = core::mem::take(&mut self.info.scrubs).or_later(info.scrubs.clone());
+        }
         let Some(peering) = self.peering(message.peering) else { return };
         peering.answers.insert(from, Answer { info, born: message.born });
         if let Step::Asking(waiting) = &mut peering.step {
@@ -276,6 +283,9 @@ impl Pg {
         };
         self.last_change = core.now;
         core.stats_changed = true;
+        if self.info.scrubs == ScrubRecord::default() {
+            self.info.scrubs = ScrubRecord::new_at(core.now.into());
+        }
         self.begin_recovery(core, members, answers);
         if !serves {
             return self.hold_waiting(core);
@@ -305,6 +315,7 @@ impl Pg {
             let holders: Vec<OsdId> = holders.map(|(osd, _)| *osd).collect();
             self.dismiss(core, &holders);
             self.ask_for_trim(core);
+            self.check_repair(core);
         }
     }
 
@@ -352,6 +363,7 @@ impl Pg {
             _ => {}
         }
         self.resume_recovery(core, osd);
+        self.resume_scrub(core, osd);
     }
 }
 

@@ -114,6 +114,13 @@ impl Recovery {
         strays.map(|(osd, _)| *osd)
     }
 
+    /// Something has been found wrong: there is work to do for this object, whatever was tried before.
+    pub(super) fn work_again(&mut self, head: &ObjectId) {
+        self.complete = false;
+        self.stalled.remove(head);
+        self.unfound.remove(head);
+    }
+
     /// Whether objects are on their way.
     pub fn is_working(&self) -> bool {
         !self.under_way.is_empty() || self.part.is_some()
@@ -176,8 +183,9 @@ impl Pg {
     /// Looks what recovery means for requests on an object that has had none.
     pub(super) fn mark_queue(&mut self, head: &ObjectId) {
         let (unreadable, degraded) = (self.lacks(head), self.is_degraded(head));
+        let scrubbed = self.scrubbing.holds(head);
         if let Some(queue) = self.objects.get_mut(head) {
-            (queue.unreadable, queue.degraded) = (unreadable, degraded);
+            (queue.unreadable, queue.degraded, queue.scrubbed) = (unreadable, degraded, scrubbed);
         }
     }
 
@@ -219,6 +227,8 @@ impl Pg {
         recovery.under_way.iter().for_each(|_| core.pace.ended());
         self.waiting.extend(recovery.listings);
         self.abandon_fetches(core);
+        self.abandon_mending();
+        self.abandon_scrub(core);
     }
 
     /// Asks for a turn if there is something to do, or finds that all is done.
@@ -309,6 +319,12 @@ impl Pg {
         let source = { holders }.find(|osd| *osd != me && core.map.is_up(*osd) && !tried.contains(osd));
         match source {
             Some(source) => self.start_fetch(core, head, need, source, peering, None),
+            None if self.mending.contains(&head) => {
+                self.mending_failed(core, &head);
+                self.end_work(core, &head);
+                self.pump(core, &head);
+                self.go_on_recovering(core);
+            }
             None => {
                 core.log(Level::Warn, format!("pg {}: {head:?} is unfound", self.id));
                 self.recovery.unfound.insert(head.clone());
@@ -332,6 +348,7 @@ impl Pg {
             return;
         }
         self.counters.objects_recovered += 1;
+        self.mending.remove(head);
         self.end_work(core, head);
         self.pump(core, head);
         // Who waited to write may find that others lack it.

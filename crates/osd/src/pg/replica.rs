@@ -54,6 +54,7 @@ impl Pg {
         match self.given_log(message) {
             Ok((info, log)) => {
                 self.abandon_fetches(core);
+                self.abandon_scrub(core);
                 self.filling = None;
                 let t = self.take_log(info, log);
                 self.role = Role::Replica(from, message.peering);
@@ -114,7 +115,8 @@ impl Pg {
         if !same {
             log.store(&mut t);
         }
-        self.info = PgInfo { last_backfill, ..info };
+        let scrubs = core::mem::take(&mut self.info.scrubs).or_later(info.scrubs.clone());
+        self.info = PgInfo { last_backfill, scrubs, ..info };
         self.adopt_log(log);
         self.put_info(&mut t);
         t

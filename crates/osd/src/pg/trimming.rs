@@ -121,6 +121,7 @@ impl Pg {
             copied: None,
             circumstances: Circumstances { caller, now: core.now, last_user_version: 0, tuning: core.tuning },
             trims: Some(TrimOf { snap, clone: clone.snap() }),
+            mended: false,
             bytes: 0,
             share: Share::none(),
             interval: self.since,

@@ -163,6 +163,7 @@ impl Pg {
             view: None,
             answers: Vec::new(),
             trims: None,
+            mended: false,
             bytes: 0,
             share: Share::none(),
             interval: Epoch(0),

@@ -164,6 +164,7 @@ pub(crate) fn everything() -> ObjectWant {
         allocated: Vec::new(),
         omap_header: true,
         omap: vec![all],
+        uncached: false,
     }
 }
 

@@ -208,6 +208,76 @@ message! {
         done: bool,
     }
 
+    /// Primary to member: keep a place for a scrub of this placement group, or give it free.
+    PgScrubReserve(0x4C12, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// The peering.
+        peering: Epoch,
+        /// Whether a place is wanted; if not, it is free again.
+        wanted: bool,
+    }
+
+    /// The answer to who wants one.
+    PgScrubReserved(0x4C13, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// From the request.
+        peering: Epoch,
+        /// Whether there was one.
+        granted: bool,
+    }
+
+    /// Primary to member: show what you hold of a range of objects; nobody writes to them meanwhile.
+    PgScrub(0x4C14, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// The peering.
+        peering: Epoch,
+        /// Tells one attempt from the next.
+        round: u32,
+        /// The first place of the range; none for the beginning.
+        from: Option<Bytes>,
+        /// The first place after it; none for the end.
+        to: Option<Bytes>,
+        /// Whether data and maps are to be read, too.
+        deep: bool,
+        /// Whether clients wait for it.
+        urgent: bool,
+    }
+
+    /// The answer.
+    PgScrubbed(0x4C15, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// From the request.
+        peering: Epoch,
+        /// From the request.
+        round: u32,
+        /// The objects; none where the sender's store cannot tell which there are.
+        objects: Option<Bytes>,
+    }
+
+    /// Primary to member: what the scrub came to, which is over.
+    PgScrubEnd(0x4C16, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// The peering.
+        peering: Epoch,
+        /// What the placement group's record says of scrubs from now on.
+        record: Bytes,
+    }
+
     /// Primary to a member that is being filled: these objects come next.
     PgBackfill(0x4C0A, 1, 1) {
         /// The placement group.
@@ -354,6 +424,12 @@ mod tests {
             .into(),
             PgRecover { pg, map_epoch, peering, object: blob("o"), need: blob("n") }.into(),
             PgRecovered { pg, map_epoch, peering, object: blob("o"), done: true }.into(),
+            PgScrubReserve { pg, map_epoch, peering, wanted: true }.into(),
+            PgScrubReserved { pg, map_epoch, peering, granted: false }.into(),
+            PgScrub { pg, map_epoch, peering, round: 3, from: None, to: Some(blob("t")), deep: true, urgent: false }
+                .into(),
+            PgScrubbed { pg, map_epoch, peering, round: 3, objects: Some(blob("objects")) }.into(),
+            PgScrubEnd { pg, map_epoch, peering, record: blob("r") }.into(),
             PgBackfill {
                 pg,
                 map_epoch,

@@ -60,7 +60,7 @@ pub(crate) fn answer(db: &mut Db, request: &ReadRequest) -> Result<Answer, Fault
                 return plain(ReadResult::Object(Box::new(missing(want))));
             };
             let view = view(db, &object, want)?;
-            let data = want.data.iter().map(|extent| plan(db, &object, *extent)).collect();
+            let data = want.data.iter().map(|extent| plan(db, &object, *extent, want.uncached)).collect();
             Ok(Answer { result: ReadResult::Object(Box::new(view)), data })
         }
         ReadWhat::Collections => unreachable!("answered above"),
@@ -113,11 +113,11 @@ fn allocated(object: &Object, extent: Extent) -> Vec<Extent> {
 }
 
 /// What a range of an object's data consists of.
-fn plan(db: &mut Db, object: &Object, extent: Extent) -> Vec<Piece> {
+fn plan(db: &mut Db, object: &Object, extent: Extent, uncached: bool) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let Some((mut at, end)) = clipped(object, extent) else { return pieces };
     // What is large is not kept, and not looked for.
-    let may_be_kept = end - at <= KEPT_BYTES_MAX;
+    let may_be_kept = !uncached && end - at <= KEPT_BYTES_MAX;
     let mut hole = 0;
     let flush_hole = |hole: &mut usize, pieces: &mut Vec<Piece>| {
         if *hole > 0 {

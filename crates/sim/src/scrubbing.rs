@@ -1,0 +1,97 @@
+//! Scrubs: asked for now and then while faults strike, and at the end of a run, when a disk has rotted.
+
+use crate::node::Disk;
+use crate::run::{HEAL_MAX, POOL_NAME, Run, SCRUB};
+use base::{Instant, OsdId, PgId, SnapId};
+use store::{CollectionId, ListWant, ReadRequest, ReadResult, ReadWhat};
+use wire::types::UTime;
+
+impl Run {
+    /// Asks for a scrub of everything, or of nothing, by chance.
+    pub(crate) fn scrub_something(&mut self) {
+        match self.world.rng.below(4) {
+            0 => self.ask_to_scrub("deep-scrub"),
+            1 => self.ask_to_scrub("scrub"),
+            _ => {}
+        }
+    }
+
+    fn ask_to_scrub(&mut self, verb: &str) {
+        self.marks += 1;
+        let command = format!(r#"{{"prefix":"osd pool {verb}","who":["{POOL_NAME}"]}}"#);
+        self.command(SCRUB | self.marks, command);
+    }
+
+    /// Lets copies on one disk rot: reads are right, a repair heals them, a deep scrub then finds nothing.
+    pub(crate) fn let_a_disk_rot(&mut self) {
+        let clean = self.scrub_everything("deep-scrub");
+        if !clean || self.options.pool_size < 2 {
+            return;
+        }
+        let osd = self.world.rng.below(u64::from(self.options.osds)) as u32;
+        let rotten = self.rot(osd);
+        if !self.read_everything() || !self.scrub_everything("repair") || !self.scrub_everything("deep-scrub") {
+            return;
+        }
+        let left = self.disk_of(osd).map_or(0, |disk| disk.rotten());
+        if left > 0 {
+            self.fail(format!("{left} of {rotten} rotten objects of osd.{osd} are left after a repair"));
+        }
+    }
+
+    fn disk_of(&mut self, osd: u32) -> Option<&mut crate::disk::OsdDisk> {
+        match &mut self.world.nodes[self.cluster.osd(osd).0].disk {
+            Disk::Osd(disk) => Some(disk),
+            Disk::Mon(_) | Disk::None => None,
+        }
+    }
+
+    /// Lets some of an OSD's objects rot; tells how many.
+    fn rot(&mut self, osd: u32) -> usize {
+        for seed in 0..self.options.pg_num {
+            let collection = CollectionId::Pg(PgId::new(self.pool, seed));
+            let what = ReadWhat::List(ListWant { from: None, max: 1000, attr: None });
+            let listed = self.disk_of(osd).map(|disk| disk.read(&ReadRequest { collection, what }));
+            let Some(Ok(ReadResult::List { entries, .. })) = listed else { continue };
+            for entry in entries.into_iter().filter(|entry| entry.id.snap() == SnapId::HEAD) {
+                if self.world.rng.below(2) == 0
+                    && let Some(disk) = self.disk_of(osd)
+                {
+                    disk.rot(collection, entry.id);
+                }
+            }
+        }
+        self.disk_of(osd).map_or(0, |disk| disk.rotten())
+    }
+
+    /// Scrubs every placement group and waits for it; false if that does not end, or errors are left.
+    fn scrub_everything(&mut self, verb: &str) -> bool {
+        let from = self.world.now;
+        // Once more if who should have been asked was not to be reached.
+        for _ in 0..3 {
+            self.ask_to_scrub(verb);
+            if self.wait_for(HEAL_MAX / 3, |run| run.unscrubbed(from).is_none()) {
+                return true;
+            }
+        }
+        let left = self.unscrubbed(from);
+        self.fail(format!("{verb}: {left:?} after everything healed"))
+    }
+
+    /// A placement group that has not been scrubbed since, or has errors.
+    fn unscrubbed(&self, since: Instant) -> Option<String> {
+        let map = self.world.nodes[self.cluster.client(0).0].client().and_then(|client| client.map())?;
+        let since = UTime::from(since);
+        (0..self.options.pg_num).find_map(|seed| {
+            let pg = PgId::new(self.pool, seed);
+            let OsdId(primary) = map.pg_to_up_acting(pg).acting_primary;
+            let primary = u32::try_from(primary).ok().filter(|osd| *osd < self.options.osds);
+            let osd = primary.and_then(|osd| self.world.nodes[self.cluster.osd(osd).0].osd());
+            let record = osd.and_then(|osd| osd.scrub_record(pg));
+            match record {
+                Some(record) if record.deep_stamp > since && record.errors() == 0 => None,
+                other => Some(format!("pg {pg}: {other:?}")),
+            }
+        })
+    }
+}

@@ -195,6 +195,10 @@ pub(crate) struct SimArgs {
 pub(crate) enum StudyName {
     /// Groups of readers share a device by weight, in time mode and in IOPS mode
     Fairness,
+    /// A client's random 4 KiB writes alone
+    Baseline,
+    /// The same while an OSD that was away is filled, under five configurations of scheduler and limits
+    Recovery,
 }
 
 /// `loligo study`.
@@ -212,10 +216,13 @@ pub(crate) struct StudyArgs {
     /// Runs of each configuration
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
+    /// Only configurations whose names contain TEXT
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
     /// The number that decides everything random
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The device to model: nvme, ssd, hdd, hdd-array, or a file of figures; fairness takes several
+    /// The device to model: nvme, ssd, hdd, hdd-array, or a file of figures; several on sim
     #[arg(long, value_name = "MODEL")]
     pub(crate) device_model: Vec<String>,
     /// Seconds of each run that are measured
@@ -227,6 +234,30 @@ pub(crate) struct StudyArgs {
     /// fairness on sim: what is read ahead for a reader at a time, in KiB (128 is Linux's)
     #[arg(long, value_name = "KIB", default_value_t = 128)]
     pub(crate) read_ahead_kib: u32,
+    /// recovery: objects of 4 MiB in the recovery pool [default: as published on sim (100,000 on nvme), 128 live]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) objects: Option<u32>,
+    /// baseline and recovery on a cluster: the client's writes under way
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) depth: u32,
+    /// baseline and recovery on a cluster: the size of the client's image
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) image_mib: u32,
+    /// baseline and recovery on a cluster: placement groups of each pool
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32768))]
+    pub(crate) pgs: u32,
+    /// recovery on a cluster: 4 KiB writes a second that mClock is told an OSD does [default: as the OSD measures]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) capacity_iops: Option<u32>,
+    /// recovery on a cluster: a shell command that restarts all OSDs, where they change their scheduler only so
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) restart: Option<String>,
+    /// baseline and recovery on live: the monitor's port [default: any that is free]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+    /// recovery on sim: shards of an OSD
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) shards: u32,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,

@@ -1,12 +1,17 @@
 //! `loligo study`: a benchmark study, and what it showed.
 
 use crate::cli::{Format, StudyArgs, StudyName};
-use ::study::{Conduct, DeviceModel, Fairness, FairnessOptions, Study, Target, conduct};
-use anyhow::Context;
+use ::study::{
+    Conduct, DeviceModel, Fairness, FairnessOptions, OnCluster, OnClusterOptions, RecoverySim, RecoverySimOptions,
+    Study, Target, conduct,
+};
+use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 
 /// What `fairness` measures unless it is told otherwise.
 const READERS: [u32; 4] = [1, 2, 4, 8];
+/// Objects that are recovered live unless it is told otherwise: seconds' worth.
+const OBJECTS_LIVE: u32 = 128;
 
 /// Runs the verb.
 pub(crate) fn run(args: &StudyArgs) -> anyhow::Result<()> {
@@ -14,7 +19,7 @@ pub(crate) fn run(args: &StudyArgs) -> anyhow::Result<()> {
     let out = args.out.clone().unwrap_or_else(|| default_out(args, &on));
     let mut study = study(args, &on, &out)?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let how = Conduct { on, out: out.clone(), runs: args.runs, seed: args.seed, version };
+    let how = Conduct { on, out: out.clone(), runs: args.runs, seed: args.seed, only: args.only.clone(), version };
     let results = conduct(study.as_mut(), &how)?;
     match args.format {
         Format::Plain => {
@@ -41,6 +46,40 @@ fn study(args: &StudyArgs, on: &Target, out: &Path) -> anyhow::Result<Box<dyn St
             read_ahead_kib: args.read_ahead_kib,
             scratch: out.to_owned(),
         })?),
+        StudyName::Baseline | StudyName::Recovery if *on == Target::Sim => {
+            Box::new(RecoverySim::new(RecoverySimOptions {
+                baseline: args.name == StudyName::Baseline,
+                devices: args.device_model.clone(),
+                objects: args.objects,
+                shards: args.shards,
+            })?)
+        }
+        StudyName::Baseline | StudyName::Recovery => Box::new(OnCluster::new(on_cluster(args, on, out)?)?),
+    })
+}
+
+fn on_cluster(args: &StudyArgs, on: &Target, out: &Path) -> anyhow::Result<OnClusterOptions> {
+    let device_model = match (&args.device_model[..], on) {
+        ([], Target::Live) => Some("nvme".to_owned()),
+        ([], _) => None,
+        ([one], Target::Live) => Some(one.clone()),
+        (_, Target::Live) => bail!("--device-model: one at a time --on live"),
+        (..) => bail!("--device-model: the disks of a cluster that runs are what they are"),
+    };
+    Ok(OnClusterOptions {
+        on: on.clone(),
+        baseline: args.name == StudyName::Baseline,
+        binary: std::env::current_exe().context("this program's own path")?,
+        device_model,
+        port: args.port,
+        objects: args.objects.unwrap_or(OBJECTS_LIVE),
+        seconds: args.seconds.unwrap_or(10),
+        depth: args.depth,
+        image_mib: args.image_mib,
+        pgs: args.pgs,
+        capacity_iops: args.capacity_iops,
+        restart: args.restart.clone(),
+        scratch: std::path::absolute(out).with_context(|| out.display().to_string())?,
     })
 }
 

@@ -53,6 +53,8 @@ pub struct Conduct {
     pub runs: u32,
     /// The seed of the first run; each further one's is one more.
     pub seed: u64,
+    /// Only configurations whose names contain this.
+    pub only: Option<String>,
     /// The version of the program.
     pub version: String,
 }
@@ -69,8 +71,8 @@ pub fn conduct(study: &mut dyn Study, how: &Conduct) -> Result<Results, StudyErr
         versions,
         machine: record::machine(),
     };
+    let configurations = chosen(study, how.only.as_deref())?;
     claim(&how.out, &record)?;
-    let configurations = study.configurations();
     let mut done: Vec<(String, Vec<Measurement>)> = configurations.iter().map(|c| (c.clone(), Vec::new())).collect();
     let mut progress = Progress::new(u64::from(how.runs) * configurations.len() as u64);
     // Run by run rather than configuration by configuration: what drifts on a machine then drifts for all alike.
@@ -103,6 +105,17 @@ pub fn conduct(study: &mut dyn Study, how: &Conduct) -> Result<Results, StudyErr
     results.findings = study.findings(&results);
     write_report(&how.out, &results)?;
     Ok(results)
+}
+
+fn chosen(study: &dyn Study, only: Option<&str>) -> Result<Vec<String>, StudyError> {
+    let all = study.configurations();
+    let Some(only) = only else { return Ok(all) };
+    let chosen: Vec<String> = all.iter().filter(|name| name.contains(only)).cloned().collect();
+    if chosen.is_empty() {
+        let why = format!("no configuration's name contains '{only}'; there are: {}", all.join("; "));
+        return Err(StudyError::Option { option: "only", why });
+    }
+    Ok(chosen)
 }
 
 impl Results {

@@ -7,6 +7,7 @@
 //! | study | in virtual time (`sim`) | in real time (`live`, or any cluster by its `ceph.conf`) |
 //! |---|---|---|
 //! | `fairness` | `qos::Cfq` over models of devices | the kernel's bfq over a loop device |
+//! | `baseline`, `recovery` | OSDs as queues with `qos`'s schedulers | four OSDs, stock fio, stock `ceph` |
 //!
 //! Owns workloads, measurements and reports. Refuses to know how a cluster works: what runs live is driven through stock
 //! clients, so that every cluster is measured by the same program.
@@ -25,6 +26,7 @@ mod latency;
 mod measurement;
 mod progress;
 mod record;
+mod recovery;
 mod report;
 mod results;
 mod statistics;
@@ -41,6 +43,7 @@ pub use latency::{Latencies, OverTime};
 pub use measurement::{Measurement, Metric};
 pub use progress::Progress;
 pub use record::Record;
+pub use recovery::{OnCluster, OnClusterOptions, RecoverySim, RecoverySimOptions};
 pub use results::{ChartOf, Results};
 pub use statistics::Spread;
 pub use target::Target;

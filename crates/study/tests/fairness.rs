@@ -14,7 +14,8 @@ fn quick(out: &Path, devices: &[&str], readers: &[u32]) -> Results {
         scratch: out.to_owned(),
     };
     let mut study = Fairness::new(options).expect("sound options");
-    let how = Conduct { on: Target::Sim, out: out.to_owned(), runs: 1, seed: 1, version: "test".to_owned() };
+    let how =
+        Conduct { on: Target::Sim, out: out.to_owned(), runs: 1, seed: 1, only: None, version: "test".to_owned() };
     conduct(&mut study, &how).expect("it runs")
 }
 

@@ -57,7 +57,7 @@ impl Study for Counting {
 }
 
 fn how(out: &Path) -> Conduct {
-    Conduct { on: Target::Sim, out: out.to_owned(), runs: 2, seed: 7, version: "0".to_owned() }
+    Conduct { on: Target::Sim, out: out.to_owned(), runs: 2, seed: 7, only: None, version: "0".to_owned() }
 }
 
 #[test]
@@ -95,6 +95,18 @@ fn the_same_figures_give_the_same_files() {
     for outside in ["<script", "src=", "href=", "url("] {
         assert!(!html.contains(outside), "{outside}");
     }
+}
+
+#[test]
+fn configurations_can_be_chosen_by_their_names() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut study = Counting::new();
+    let how = Conduct { only: Some("two".to_owned()), ..how(dir.path()) };
+    conduct(&mut study, &how).expect("it ends");
+    assert_eq!(study.ran, [("two b".to_owned(), 7), ("two b".to_owned(), 8)]);
+    let how = Conduct { only: Some("three".to_owned()), ..how };
+    let line = conduct(&mut study, &how).expect_err("there is none").to_string();
+    assert_eq!(line, "--only: no configuration's name contains 'three'; there are: one/a; two b");
 }
 
 #[test]

@@ -1,0 +1,166 @@
+//! A running cluster as an operator's tools show it: `ceph`, `rbd`, `rados`, by a `ceph.conf`.
+
+use crate::error::StudyError;
+use crate::tool;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long to wait for what an operator would wait for.
+const PATIENCE: Duration = Duration::from_secs(600);
+const POLL: Duration = Duration::from_millis(500);
+
+/// A cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Cluster {
+    pub(super) conf: PathBuf,
+}
+
+/// What `ceph -s` says of placement groups.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Health {
+    /// All are `active+clean`.
+    pub(super) clean: bool,
+    /// Copies of objects that are misplaced or degraded.
+    pub(super) objects: f64,
+}
+
+impl Cluster {
+    /// A tool against this cluster.
+    pub(super) fn tool(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("CEPH_CONF", &self.conf).env("CEPH_ARGS", "");
+        command
+    }
+
+    /// Runs `ceph` with these words.
+    pub(super) fn ceph(&self, words: &[&str]) -> Result<String, StudyError> {
+        tool::output(self.tool("ceph").args(words))
+    }
+
+    /// Its answer as JSON.
+    pub(super) fn ask(&self, words: &[&str]) -> Result<Value, StudyError> {
+        let text = self.ceph(&[words, &["--format", "json"]].concat())?;
+        serde_json::from_str(text.trim())
+            .map_err(|_| StudyError::Answer { command: format!("ceph {}", words.join(" ")), what: "JSON".to_owned() })
+    }
+
+    /// The ids of its OSDs, those that are up.
+    pub(super) fn osds_up(&self) -> Result<Vec<i64>, StudyError> {
+        let dump = self.ask(&["osd", "dump"])?;
+        let osds = dump["osds"].as_array().cloned().unwrap_or_default();
+        Ok(osds.iter().filter(|osd| osd["up"] == 1).filter_map(|osd| osd["osd"].as_i64()).collect())
+    }
+
+    pub(super) fn health(&self) -> Result<Health, StudyError> {
+        let status = self.ask(&["status"])?;
+        let groups = &status["pgmap"];
+        let count = |value: &Value| value.as_f64().unwrap_or(0.0);
+        let states = groups["pgs_by_state"].as_array().cloned().unwrap_or_default();
+        let is_clean = |state: &&Value| {
+            let name = state["state_name"].as_str().unwrap_or_default();
+            name == "active+clean" || name.starts_with("active+clean+scrubbing") || name == "active+clean+snaptrim"
+        };
+        let clean: f64 = states.iter().filter(is_clean).map(|state| count(&state["count"])).sum();
+        let objects = count(&groups["misplaced_objects"]) + count(&groups["degraded_objects"]);
+        Ok(Health { clean: clean > 0.0 && clean == count(&groups["num_pgs"]), objects })
+    }
+
+    /// Waits until `is_so`.
+    pub(super) fn wait(
+        &self,
+        what: &str,
+        mut is_so: impl FnMut(&Cluster) -> Result<bool, StudyError>,
+    ) -> Result<(), StudyError> {
+        let began = Instant::now();
+        while !is_so(self)? {
+            if began.elapsed() > PATIENCE {
+                return Err(StudyError::Late { what: what.to_owned(), seconds: PATIENCE.as_secs() });
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    pub(super) fn wait_until_clean(&self) -> Result<(), StudyError> {
+        self.wait("all placement groups active+clean", |cluster| Ok(cluster.health()?.clean))
+    }
+
+    /// The scheduler that an OSD works with, which may not be the one that is configured.
+    pub(super) fn scheduler(&self, osd: i64) -> Result<&'static str, StudyError> {
+        let state = self.ask(&["tell", &format!("osd.{osd}"), "dump_op_pq_state"])?;
+        let shard = state.as_object().and_then(|shards| shards.values().next()).cloned().unwrap_or_default();
+        // Loligo names it; of v16.2's only mClock counts what is immediate.
+        let mclock = match shard["scheduler"].as_str() {
+            Some(name) => name == "mclock_scheduler",
+            None => shard["queue_sizes"].is_object(),
+        };
+        Ok(if mclock { "mclock_scheduler" } else { "wpq" })
+    }
+
+    /// 4 KiB writes a second that an OSD's own measurement finds, as Ceph's documentation of mClock advises to take it.
+    pub(super) fn measured_capacity(&self, osd: i64) -> Result<f64, StudyError> {
+        let words = ["tell", &format!("osd.{osd}"), "bench", "12288000", "4096", "4194304", "100"];
+        let bench = self.ask(&words)?;
+        let lacks = || StudyError::Answer { command: format!("ceph {}", words.join(" ")), what: "iops".to_owned() };
+        bench["iops"].as_f64().filter(|iops| *iops >= 1.0).map(f64::round).ok_or_else(lacks)
+    }
+
+    /// What the OSDs say they are.
+    pub(super) fn version(&self) -> Result<String, StudyError> {
+        Ok(self.ceph(&["tell", "osd.0", "version", "--format", "json"])?.trim().to_owned()).map(|text| {
+            let parsed: Value = serde_json::from_str(&text).unwrap_or_default();
+            parsed["version"].as_str().map_or(text, str::to_owned)
+        })
+    }
+}
+
+/// A Loligo cluster that a study has started; gone when dropped.
+#[derive(Debug)]
+pub(super) struct OwnCluster {
+    binary: PathBuf,
+    dir: PathBuf,
+}
+
+impl OwnCluster {
+    /// Starts one with `osds` OSDs on disks that behave like `model`.
+    pub(super) fn start(
+        binary: &Path,
+        dir: PathBuf,
+        osds: u32,
+        model: Option<&str>,
+        port: Option<u16>,
+    ) -> Result<OwnCluster, StudyError> {
+        // Left behind by a study that was killed.
+        let left = OwnCluster { binary: binary.to_owned(), dir: dir.clone() };
+        drop(left);
+        let mut up = Command::new(binary);
+        up.args(["up", "--detach", "--processes", "--osds", &osds.to_string(), "--dir"]).arg(&dir);
+        if let Some(model) = model {
+            up.args(["--device-model", model]);
+        }
+        up.args(["--port", &port.map_or_else(free_port, Ok)?.to_string()]);
+        let cluster = OwnCluster { binary: binary.to_owned(), dir };
+        tool::output(&mut up)?;
+        Ok(cluster)
+    }
+
+    pub(super) fn cluster(&self) -> Cluster {
+        Cluster { conf: self.dir.join("ceph.conf") }
+    }
+}
+
+impl Drop for OwnCluster {
+    fn drop(&mut self) {
+        if self.dir.join("ceph.conf").exists() {
+            let _ = tool::output(Command::new(&self.binary).args(["down", "--dir"]).arg(&self.dir));
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+fn free_port() -> Result<u16, StudyError> {
+    let probe = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    probe.map(|address| address.port()).map_err(|error| StudyError::Machine(format!("no free port: {error}")))
+}

@@ -1,0 +1,73 @@
+"""`loligo study`: the files that a study leaves, how one goes on, and a short one with stock fio on a cluster that the
+study starts, and on one that runs already."""
+import json
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+from harness import Loligo, free_port, run, running
+
+
+class Study(unittest.TestCase):
+    def setUp(self):
+        self.parent = Path(tempfile.mkdtemp(prefix="loligo-test-"))
+        self.addCleanup(shutil.rmtree, self.parent, ignore_errors=True)
+        self.out = self.parent / "out"
+
+    def study(self, *args, check=True):
+        return run(Loligo.binary(), "study", *args, "--out", self.out, "--runs", "1", check=check, seconds=300)
+
+    def figures(self):
+        results = json.loads((self.out / "results.json").read_text())
+        return {of["configuration"]: {key: figure["mean"] for key, figure in of["figures"].items()}
+                for of in results["configurations"]}
+
+    def test_fairness_in_virtual_time_and_again(self):
+        args = ("fairness", "--device-model", "ssd", "--readers", "2", "--seconds", "5")
+        first = self.study(*args)
+        self.assertIn("ssd, IOPS mode, 2 readers a group", first.stdout)
+        self.assertLess(self.figures()["ssd, IOPS mode, 2 readers a group"]["share_error_percent"], 2)
+        page = (self.out / "report.html").read_text()
+        self.assertIn("<svg", page)
+        # What is recorded is not run again, and options are not mixed.
+        self.assertEqual(self.study(*args).stdout, first.stdout)
+        refused = self.study("fairness", "--seconds", "6", check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("choose another --out", refused.stderr)
+        self.assertEqual(len(refused.stderr.splitlines()), 1)
+
+    def test_a_client_alone_on_a_cluster_of_the_study(self):
+        self.study("baseline", "--on", "live", "--seconds", "2", "--image-mib", "16", "--port", str(free_port()))
+        figures = self.figures()["client alone"]
+        self.assertGreater(figures["client_iops"], 10)
+        self.assertGreaterEqual(figures["client_p99_ms"], figures["client_p95_ms"])
+        self.assertFalse((self.out / "cluster").exists())
+
+    def test_recovery_on_a_cluster_that_runs(self):
+        with running(self.parent / "c", "--osds", "4") as cluster:
+            self.study("recovery", "--on", cluster.conf, "--seconds", "2", "--image-mib", "16", "--objects", "40",
+                       "--only", "high_recovery_ops", "--pgs", "16")
+            figures = self.figures()["mclock, high_recovery_ops"]
+            self.assertGreater(figures["client_iops"], 10)
+            # All is as it was.
+            self.assertEqual(cluster.ceph("osd", "pool", "ls").stdout.split(), [])
+            self.assertEqual(json.loads(cluster.ceph("config", "dump", "-f", "json").stdout), [])
+            osds = json.loads(cluster.ceph("osd", "dump", "-f", "json").stdout)["osds"]
+            self.assertEqual([(osd["up"], osd["in"]) for osd in osds], [(1, 1)] * 4)
+
+    def test_what_cannot_be_is_one_line(self):
+        for args, said in [
+            (("recovery", "--on", "/nonexistent"), "--on: '/nonexistent' is neither sim nor live nor a ceph.conf"),
+            (("fairness", "--device-model", "tape"), "--device-model tape: neither one of nvme"),
+            (("recovery", "--only", "nothing"), "--only: no configuration's name contains 'nothing'"),
+        ]:
+            with self.subTest(args=args):
+                refused = self.study(*args, check=False)
+                self.assertEqual(refused.returncode, 1)
+                self.assertIn(said, refused.stderr)
+                self.assertEqual(len(refused.stderr.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -143,6 +143,26 @@ class Scrub(OwnCluster):
         self.assertEqual(self.pg()["stat_sum"]["num_scrub_errors"], 0)
         self.assertEqual(self.inconsistent()["inconsistents"], [])
 
+    def test_a_write_into_a_rotten_block_waits_until_the_object_is_healed(self):
+        import rados
+        self.up()
+        names = ["o1", "o2"]
+        self.write(names)
+        primary = self.pg()["acting_primary"]
+        for osd, name in ((primary, "o1"), (self.followers()[0], "o2")):
+            self.rot(osd, name, at=100_000)
+            with rados.Rados(conffile=str(self.conf)) as cluster, cluster.open_ioctx("p") as io:
+                # A part of the block: what is left of it has to be read.
+                io.write(name, b"new", 100_500)
+                io.write(name, b"more", 200_000)
+            right = bytearray(content(name))
+            right[100_500:100_503], right[200_000:200_004] = b"new", b"more"
+            self.assertEqual(self.read(name), right, name)
+            wait_for(lambda: self.pg()["state"] == "active+clean", "it is clean again")
+            self.assertTrue(all(self.is_up(osd) for osd in range(3)))
+            self.scrub("deep-scrub")
+            self.assertEqual(self.inconsistent()["inconsistents"], [])
+
     def test_the_only_copy_that_rots_is_an_error(self):
         import rados
         self.up(size=1)

@@ -124,6 +124,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("mon_osd_nearfull_ratio", Float, "0.850000", "Usage at which an OSD is nearly full").startup(),
     option("mon_warn_on_pool_no_app", Bool, "true", "Warn about pools with objects but no application"),
     option("mon_warn_on_pool_no_redundancy", Bool, "true", "Warn about pools with a single replica"),
+    option("mon_warn_pg_not_scrubbed_ratio", Float, "0.500000", "Part of its interval a scrub may be late by").min(0.0),
+    option("mon_warn_pg_not_deep_scrubbed_ratio", Float, "0.750000", "The same for a deep scrub").min(0.0),
     option("mon_warn_on_osd_down_out_interval_zero", Bool, "true", "Warn when OSDs are never marked out"),
     option("mon_warn_on_too_few_osds", Bool, "true", "Warn when there are fewer OSDs than replicas by default"),
     option("mon_clock_drift_allowed", Float, "0.050000", "Seconds that clocks may differ"),

@@ -14,6 +14,7 @@ use crate::services::stats::all_pgs;
 use base::{Duration, Instant, OsdId, PgId};
 use maps::osd_map::MapFlags;
 use maps::pool::PoolFlags;
+use maps::pool_options::OptionKey;
 use maps::stats::{PgStat, PgState};
 use maps::{OsdMap, OsdState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,7 @@ impl Mon {
         self.check_fullness(&mut checks);
         self.check_pools(&mut checks);
         self.check_pgs(now, &mut checks);
+        self.check_scrubs(now, &mut checks);
         self.check_settings(&mut checks);
         self.check_slow_ops(&mut checks);
         self.check_store_alerts(&mut checks);
@@ -339,6 +341,42 @@ impl Mon {
         }
         if counts.num_scrub_errors > 0 {
             checks.insert("OSD_SCRUB_ERRORS", error(format!("{} scrub errors", counts.num_scrub_errors), vec![]));
+        }
+    }
+}
+
+impl Mon {
+    /// Scrubs that should have been (v16.2 `src/mon/PGMap.cc`, `get_health_checks`).
+    fn check_scrubs(&self, now: Instant, checks: &mut Checks) {
+        let kinds = [
+            ("PG_NOT_SCRUBBED", "scrubbed", "mon_warn_pg_not_scrubbed_ratio", "osd_scrub_max_interval"),
+            ("PG_NOT_DEEP_SCRUBBED", "deep-scrubbed", "mon_warn_pg_not_deep_scrubbed_ratio", "osd_deep_scrub_interval"),
+        ];
+        let map = self.osds.map();
+        for (code, word, ratio, interval) in kinds {
+            let (ratio, general) = (self.option_number(ratio), self.option_number(interval));
+            if ratio <= 0.0 {
+                continue;
+            }
+            let deep = word == "deep-scrubbed";
+            let key = if deep { OptionKey::DEEP_SCRUB_INTERVAL } else { OptionKey::SCRUB_MAX_INTERVAL };
+            let mut late = Vec::new();
+            for pg in all_pgs(map) {
+                let stat = self.stats.stat_or_unknown(map, pg);
+                let stamp = if deep { stat.last_deep_scrub_stamp } else { stat.last_scrub_stamp };
+                let own = map.pool(pg.pool).and_then(|pool| pool.options.double(key)).filter(|own| *own > 0.0);
+                let bearable = Duration::from_secs_f64((own.unwrap_or(general) * (1.0 + ratio)).clamp(0.0, 1e9));
+                // What nobody has reported has no stamp, and other checks to fail.
+                if stamp.secs > 0 && now.since(stamp.into()) > bearable {
+                    let since = crate::format::quantity::local_time(stamp.into());
+                    late.push(format!("pg {pg} not {word} since {since}"));
+                }
+            }
+            if !late.is_empty() {
+                let (count, summary) = (late.len() as u64, format!("{} pgs not {word} in time", late.len()));
+                late.truncate(DETAIL_MAX);
+                checks.insert(code, Check { count, ..warn(summary, late) });
+            }
         }
     }
 }

@@ -248,6 +248,11 @@ impl Osd {
         self.core.advance(now);
         let Some(commit) = self.core.take_commit(id) else { return };
         if let Err(error) = result {
+            if matches!(error, StoreError::Corrupt(_)) {
+                self.core
+                    .log(Level::Error, format!("the store cannot carry out a transaction: {error}; beginning again"));
+                return self.begin_again();
+            }
             // What is not durable must not be confirmed; without its store an OSD is of no use.
             self.core.log(Level::Error, format!("the store refused a transaction: {error}; stopping"));
             return self.stop();

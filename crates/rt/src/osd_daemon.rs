@@ -13,11 +13,13 @@ use base::rng::SecretRng;
 use base::{Duration, Instant, OsdId};
 use bytes::Bytes;
 use osd::{BootImage, Command, Osd, OsdConfig};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::rc::Rc;
 use store::Completion;
 use wire::auth::Auth;
 use wire::cephx::CryptoKey;
@@ -58,8 +60,48 @@ pub struct OsdSetup {
 /// How often statistics go to the monitor without cause (`mgr_stats_period`).
 const STATS_PERIOD: Duration = Duration::from_secs(5);
 
-/// Runs an OSD until it has stopped.
+/// How often an OSD may begin again before it is given up: each time heals an object that other members have.
+const LIVES_MAX: u32 = 20;
+
+/// Runs an OSD until it has stopped. One whose store cannot read what a transaction needs begins again with what that
+/// holds.
 pub fn run(setup: OsdSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
+    for life in 0..LIVES_MAX {
+        let again = Rc::new(Cell::new(false));
+        run_life(setup.of_life(life)?, stopper, &again)?;
+        if !again.get() {
+            return Ok(());
+        }
+    }
+    let reason = format!("its store could not carry out transactions {LIVES_MAX} times: giving up");
+    Err(DaemonFailed { daemon: format!("osd.{}", setup.id), reason })
+}
+
+impl OsdSetup {
+    /// The same for another life, which has a name of its own: its address's nonce.
+    fn of_life(&self, life: u32) -> Result<OsdSetup, DaemonFailed> {
+        let failed = |e: io::Error| DaemonFailed { daemon: format!("osd.{}", self.id), reason: e.to_string() };
+        let mut addrs = self.addrs.clone();
+        // Far from those of other processes at the same port.
+        addrs.0.iter_mut().for_each(|addr| addr.nonce = addr.nonce.wrapping_add(life.wrapping_mul(0x9E37_79B9)));
+        Ok(OsdSetup {
+            id: self.id,
+            fsid: self.fsid,
+            addrs,
+            listener: self.listener.try_clone().map_err(failed)?,
+            mon: self.mon.clone(),
+            key: self.key.clone(),
+            hostname: self.hostname.clone(),
+            store: self.store,
+            data: self.data.clone(),
+            options: self.options.clone(),
+            hub: self.hub.clone(),
+            admin_socket: self.admin_socket.clone(),
+        })
+    }
+}
+
+fn run_life(setup: OsdSetup, stopper: &Stopper, again: &Rc<Cell<bool>>) -> Result<(), DaemonFailed> {
     let name = format!("osd.{}", setup.id);
     let failed = |reason: String| DaemonFailed { daemon: name.clone(), reason };
     let mut messenger = MessengerConfig::new(EntityName::osd(setup.id), setup.addrs.clone());
@@ -74,10 +116,10 @@ pub fn run(setup: OsdSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
         admin_socket: setup.admin_socket.clone(),
         pages: None,
     };
-    reactor::run(reactor, stopper, |now| start(now, setup).map_err(failed))
+    reactor::run(reactor, stopper, |now| start(now, setup, again.clone()).map_err(failed))
 }
 
-fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
+fn start(now: Instant, setup: OsdSetup, again: Rc<Cell<bool>>) -> Result<OsdDaemon, String> {
     let (mut store, osd_fsid) = OsdStore::open(setup.store, setup.id, setup.fsid, &setup.data, &setup.options)?;
     let boot = BootImage::load(setup.id, osd_fsid, &mut |request| store.ask(request)).map_err(|e| e.to_string())?;
     let metadata = metadata(&setup, store.bytes());
@@ -97,7 +139,7 @@ fn start(now: Instant, setup: OsdSetup) -> Result<OsdDaemon, String> {
     };
     let engine = Osd::new(now, config, SecretRng::from_entropy(entropy()), boot);
     let linger = engine.linger();
-    let mut daemon = OsdDaemon { name: format!("osd.{}", setup.id), engine, store, linger };
+    let mut daemon = OsdDaemon { name: format!("osd.{}", setup.id), engine, store, linger, again };
     // Before the first report to the manager: what is not declared there can never be reported on that session.
     daemon.note_store();
     Ok(daemon)
@@ -128,6 +170,8 @@ pub struct OsdDaemon {
     store: OsdStore,
     /// What the option says, which is too much to look up in every turn.
     linger: Duration,
+    /// Whether another life is to follow.
+    again: Rc<Cell<bool>>,
 }
 
 impl OsdDaemon {
@@ -183,7 +227,8 @@ impl Daemon for OsdDaemon {
                 Some(Command::Read { id, request }) => self.store.submit_read(now, id, request),
                 Some(Command::Commit { id, transaction }) => self.store.submit_commit(now, id, transaction),
                 Some(Command::Log { level, text }) => crate::log::line(level, &text),
-                Some(Command::Stopped) => {
+                Some(command @ (Command::Stopped | Command::BeginAgain)) => {
+                    self.again.set(command == Command::BeginAgain);
                     self.store.close().map_err(|e| self.failed(e))?;
                     return Ok(Some(Output::Stopped));
                 }

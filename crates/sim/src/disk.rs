@@ -31,6 +31,8 @@ pub(crate) struct OsdDisk {
     forgetful: bool,
     /// Objects whose data it cannot read any more, until they are written anew.
     rotten: BTreeSet<(CollectionId, ObjectId)>,
+    /// Collections of which it takes nothing more: a transaction met what is rotten.
+    halted: BTreeSet<CollectionId>,
     /// What it has confirmed and not kept.
     confirmed: VecDeque<Transaction>,
 }
@@ -52,8 +54,12 @@ impl OsdDisk {
         transaction: Transaction,
         rng: &mut Rng,
     ) -> Result<Instant, StoreError> {
+        if self.meets_rot(&transaction) || self.halted.contains(&transaction.collection) {
+            self.halted.insert(transaction.collection);
+            return Err(rot());
+        }
         self.live.commit(&transaction)?;
-        self.heal_what_is_replaced(&transaction);
+        self.rot_or_heal(&transaction);
         self.pending.push_back((id, transaction));
         let done = now + COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
         self.busy_until = self.busy_until.max(done);
@@ -82,7 +88,7 @@ impl OsdDisk {
             && !want.data.is_empty()
             && self.rotten.contains(&(request.collection, id.clone()))
         {
-            return Err(Malformed::new("block", "does not have the checksum that was noted").into());
+            return Err(rot());
         }
         self.live.read(request)
     }
@@ -101,14 +107,40 @@ impl OsdDisk {
         self.rotten.len()
     }
 
-    fn heal_what_is_replaced(&mut self, transaction: &Transaction) {
+    /// Whether a transaction writes into what is rotten: what it leaves of that cannot be read.
+    fn meets_rot(&self, transaction: &Transaction) -> bool {
+        let mut replaced = BTreeSet::new();
+        transaction.ops.iter().any(|(object, op)| match op {
+            Op::Remove | Op::Truncate(0) => {
+                replaced.insert(*object);
+                false
+            }
+            Op::Write(..) | Op::Zero(..) | Op::Truncate(_) => {
+                let id = &transaction.objects[usize::from(*object)];
+                !replaced.contains(object) && self.rotten.contains(&(transaction.collection, id.clone()))
+            }
+            _ => false,
+        })
+    }
+
+    /// What is replaced is whole again; a clone of what is rotten is rotten.
+    fn rot_or_heal(&mut self, transaction: &Transaction) {
+        let key = |at: &u16| (transaction.collection, transaction.objects[usize::from(*at)].clone());
         for (object, op) in &transaction.ops {
-            let replaced = match op {
-                Op::Remove => object,
-                Op::RenameTo(to) | Op::CloneTo(to) => to,
-                _ => continue,
-            };
-            self.rotten.remove(&(transaction.collection, transaction.objects[usize::from(*replaced)].clone()));
+            match op {
+                Op::Remove | Op::Truncate(0) => drop(self.rotten.remove(&key(object))),
+                Op::CloneTo(to) | Op::RenameTo(to) => {
+                    let rotten = self.rotten.contains(&key(object));
+                    self.rotten.remove(&key(to));
+                    if rotten {
+                        self.rotten.insert(key(to));
+                    }
+                    if matches!(op, Op::RenameTo(_)) {
+                        self.rotten.remove(&key(object));
+                    }
+                }
+                _ => {}
+            }
         }
     }
 
@@ -120,7 +152,12 @@ impl OsdDisk {
         unsure.iter().take(kept as usize).for_each(|transaction| self.keep(transaction));
         self.live = MemoryStore::from_records(self.durable.records()).expect("a store reads its own image");
         self.busy_until = Instant::ZERO;
+        self.halted.clear();
     }
+}
+
+fn rot() -> StoreError {
+    Malformed::new("block", "does not have the checksum that was noted").into()
 }
 
 /// How long a read takes.

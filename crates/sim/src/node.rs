@@ -65,6 +65,7 @@ pub(crate) enum Output {
     Persist(PersistId, BatchWrites),
     Log(String),
     Stopped,
+    BeginAgain,
 }
 
 impl Engine {
@@ -122,6 +123,7 @@ impl Engine {
                 osd::Command::Commit { id, transaction } => Output::Commit(id, transaction),
                 osd::Command::Log { text, .. } => Output::Log(text),
                 osd::Command::Stopped => Output::Stopped,
+                osd::Command::BeginAgain => Output::BeginAgain,
             },
             Engine::Client(client) => Output::Net(client.poll_command(now)?),
         })

@@ -56,10 +56,12 @@ pub(crate) struct Run {
     pub(crate) options: Options,
     pub(crate) world: World,
     pub(crate) cluster: Cluster,
-    work: Workload,
+    pub(crate) work: Workload,
     snapshots: Snapshots,
     pub(crate) pool: PoolId,
     working: bool,
+    /// Whether faults strike.
+    faulty: bool,
     faults: u64,
     /// How many commands have marked OSDs out or in.
     pub(crate) marks: u64,
@@ -82,6 +84,7 @@ impl Run {
             snapshots,
             pool: PoolId(0),
             working: false,
+            faulty: false,
             faults: 0,
             marks: 0,
             listings: BTreeSet::new(),
@@ -140,16 +143,23 @@ impl Run {
     }
 
     fn work_under_faults(&mut self) {
+        if self.options.faults {
+            self.plan_fault();
+        }
+        self.faulty = self.options.faults;
+        self.work_for(self.options.duration);
+        self.faulty = false;
+    }
+
+    /// Lets clients work.
+    pub(crate) fn work_for(&mut self, duration: Duration) {
         self.working = true;
         for client in 0..self.options.clients as usize {
             for slot in 0..self.options.depth {
                 self.go_on(client, slot);
             }
         }
-        let end = self.world.now + self.options.duration;
-        if self.options.faults {
-            self.plan_fault();
-        }
+        let end = self.world.now + duration;
         while let Some(event) = self.world.step(end) {
             self.handle(event);
         }
@@ -356,7 +366,7 @@ impl Run {
 
     /// One fault, by chance.
     fn strike(&mut self) {
-        if !self.working {
+        if !self.faulty {
             return;
         }
         self.plan_fault();

@@ -2,9 +2,12 @@
 
 use crate::node::Disk;
 use crate::run::{HEAL_MAX, POOL_NAME, Run, SCRUB};
-use base::{Instant, OsdId, PgId, SnapId};
+use base::{Duration, Instant, OsdId, PgId, SnapId};
 use store::{CollectionId, ListWant, ReadRequest, ReadResult, ReadWhat};
 use wire::types::UTime;
+
+/// How long clients work while copies are rotten.
+const ROTTEN_WORK: Duration = Duration::from_secs(2);
 
 impl Run {
     /// Asks for a scrub of everything, or of nothing, by chance.
@@ -22,7 +25,7 @@ impl Run {
         self.command(SCRUB | self.marks, command);
     }
 
-    /// Lets copies on one disk rot: reads are right, a repair heals them, a deep scrub then finds nothing.
+    /// Lets copies on one disk rot while clients work: reads are right, no write is lost, a repair heals them, a deep scrub then finds nothing.
     pub(crate) fn let_a_disk_rot(&mut self) {
         let clean = self.scrub_everything("deep-scrub");
         if !clean || self.options.pool_size < 2 {
@@ -30,6 +33,11 @@ impl Run {
         }
         let osd = self.world.rng.below(u64::from(self.options.osds)) as u32;
         let rotten = self.rot(osd);
+        self.work_for(ROTTEN_WORK);
+        if !self.wait_for(HEAL_MAX, |run| run.work.in_flight() == 0) {
+            let waiting = self.work.in_flight();
+            self.fail(format!("{HEAL_MAX:?} after a disk rotted {waiting} requests wait"));
+        }
         if !self.read_everything() || !self.scrub_everything("repair") || !self.scrub_everything("deep-scrub") {
             return;
         }

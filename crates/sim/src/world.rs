@@ -284,6 +284,10 @@ impl World {
                 self.failures.push(format!("{} stopped by itself", node.name));
                 return self.kill(id);
             }
+            (Output::BeginAgain, _) => {
+                self.kill(id);
+                return self.plan(now + Duration::from_millis(1), Event::Start(id));
+            }
             (Output::Commit(commit, transaction), Disk::Osd(disk)) => {
                 match disk.commit(now, commit, transaction, &mut self.rng) {
                     Ok(at) => (at, Stored::Committed),

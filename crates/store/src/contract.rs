@@ -50,7 +50,9 @@ pub enum Completion {
 /// A store of objects.
 pub trait ObjectStore {
     /// Takes a transaction. Reads submitted from now on see its effects; `Completion::Committed` says when it is
-    /// durable. Its data is copied before this returns: nothing keeps the caller's buffers alive.
+    /// durable. Its data is copied before this returns: nothing keeps the caller's buffers alive. One that fails because
+    /// of what the device holds changes nothing, and all later ones of its collection fail, too, until the store is opened
+    /// anew: what is durable of a collection is what was submitted up to some place.
     fn submit_commit(&mut self, now: Instant, id: CommitId, transaction: Transaction);
 
     /// Takes a read.

@@ -226,6 +226,20 @@ impl Cluster {
         &self.nodes[&id].store
     }
 
+    /// Changes what an OSD's store holds behind its back.
+    pub(crate) fn damage(&mut self, id: i32, transaction: &store::Transaction) {
+        self.nodes.get_mut(&id).expect("it runs").store.commit(transaction).expect("it can be carried out");
+    }
+
+    /// The monitor asks a PG's primary for a scrub.
+    pub(crate) fn scrub(&mut self, pg: PgId, deep: bool, repair: bool) {
+        let primary = self.map.pg_to_up_acting(pg).acting_primary.0;
+        let (conn, _) = self.followers[&primary];
+        let pgs = vec![SpgId::replicated(pg)];
+        let message = messages::OsdScrub { fsid: FSID, epoch: self.map.epoch, pgs, repair, deep };
+        self.deliver(End::Osd(primary), conn, NetEvent::Message { conn, envelope: Envelope::new(message) });
+    }
+
     fn deliver(&mut self, end: End, conn: ConnId, event: NetEvent) {
         self.channels.entry((end, conn)).or_default().push_back(event);
     }
@@ -314,6 +328,11 @@ impl Cluster {
                 Command::Log { text, level } => self.log.push(format!("osd.{id} {level:?}: {text}")),
                 Command::Stopped => {
                     self.kill(id);
+                    return;
+                }
+                Command::BeginAgain => {
+                    self.kill(id);
+                    self.start(id);
                     return;
                 }
             }

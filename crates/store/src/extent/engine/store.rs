@@ -88,6 +88,8 @@ pub struct ExtentStore {
     pub(super) next_io: u64,
     pub(super) out: VecDeque<(IoId, Io)>,
     pub(super) completions: VecDeque<Completion>,
+    /// Collections of which nothing is committed any more, and why.
+    pub(super) halted: BTreeMap<CollectionId, StoreError>,
     pub(super) scratch: Encoder,
     pub(super) failed: bool,
     pub(super) counts: ExtentCounts,
@@ -117,6 +119,7 @@ impl ExtentStore {
             next_io: 0,
             out: VecDeque::new(),
             completions: VecDeque::new(),
+            halted: BTreeMap::new(),
             scratch: Encoder::new(),
             failed: false,
             counts: ExtentCounts::default(),

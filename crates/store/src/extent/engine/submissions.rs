@@ -24,6 +24,9 @@ const SCRATCH_BYTES_MAX: usize = 256 << 10;
 
 impl ExtentStore {
     fn try_commit(&mut self, transaction: &Transaction) -> Result<(), Fault> {
+        if let Some(error) = self.halted.get(&transaction.collection) {
+            return Err(Fault::Failed(error.clone()));
+        }
         execute::check(&self.db, transaction)?;
         let max = Log::entry_bytes_max(&self.geometry);
         let small_enough = |direct_min: &usize| execute::entry_bytes(transaction, *direct_min) <= max;
@@ -57,7 +60,13 @@ impl ExtentStore {
     pub(super) fn commit(&mut self, id: CommitId, transaction: &Transaction) -> bool {
         let result = match self.try_commit(transaction) {
             Ok(()) => Ok(()),
-            Err(Fault::Failed(error)) => Err(error),
+            Err(Fault::Failed(error)) => {
+                if matches!(error, StoreError::Corrupt(_) | StoreError::Device) {
+                    // What follows may build on it.
+                    self.halted.insert(transaction.collection, error.clone());
+                }
+                Err(error)
+            }
             Err(Fault::Room) if !self.room_may_come() => Err(StoreError::NoSpace),
             Err(Fault::Room) => {
                 self.checkpoint_wanted = true;

@@ -150,6 +150,54 @@ class Lifecycle(OwnCluster):
             again.terminate()
             again.wait(20)
 
+    def serves_as(self, osds, objects):
+        """So many OSDs are up and in, everything is clean, and every object is whole."""
+        def clean():
+            status = json.loads(self.cluster.ceph("-s", "--format", "json").stdout)
+            counted = [status["osdmap"][key] for key in ("num_osds", "num_up_osds", "num_in_osds")]
+            states = [state["state_name"] for state in status["pgmap"]["pgs_by_state"]]
+            return counted == [osds] * 3 and states == ["active+clean"]
+        wait_for(clean, f"{osds} OSDs and all clean")
+        for name in objects:
+            self.assertEqual(run("rados", "-p", "p", "get", name, "-", conf=self.cluster.conf).stdout, name * 1000)
+        used = [node["kb_used_data"] for node in json.loads(self.cluster.ceph("osd", "df", "--format", "json").stdout)["nodes"]]
+        self.assertEqual(len(used), osds)
+
+    def test_a_cluster_grows_by_up_and_by_osds_that_join(self):
+        self.cluster.up()
+        conf = self.cluster.conf
+        run("ceph", "osd", "pool", "create", "p", "32", conf=conf)
+        run("ceph", "osd", "pool", "application", "enable", "p", "test", conf=conf)
+        objects = [f"object-{number}" for number in range(20)]
+        for name in objects:
+            (self.parent / "data").write_text(name * 1000)
+            run("rados", "-p", "p", "put", name, self.parent / "data", conf=conf)
+        self.cluster.down()
+        self.refused(run(Loligo.binary(), "up", "--dir", self.cluster.dir, "--osds", "2", check=False), "3 OSDs")
+        self.cluster.up("--osds", "5", new=False)
+        self.serves_as(5, objects)
+        with open(self.parent / "osd.log", "w") as log:
+            joined = subprocess.Popen([Loligo.binary(), "osd", "--join", "--dir", self.cluster.dir], stdout=log, stderr=log)
+        try:
+            self.serves_as(6, objects)
+            self.assertIn("osd.5", self.cluster.ceph("osd", "tree").stdout)
+        finally:
+            joined.terminate()
+            joined.wait(20)
+        self.cluster.down()
+        self.cluster.up("--processes", new=False)
+        self.serves_as(6, objects)
+        # What a removed OSD leaves is nobody's to overwrite.
+        self.cluster.ceph("osd", "out", "5")
+        wait_for(lambda: "safe" in self.cluster.ceph("osd", "safe-to-destroy", "5", check=False).stderr, "osd.5 is not needed")
+        pid = self.cluster.pids()["osd.5"]
+        os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: has_ended(pid), "osd.5 has stopped")
+        self.cluster.ceph("osd", "purge", "5", "--yes-i-really-mean-it")
+        self.refused(run(Loligo.binary(), "osd", "--join", "--dir", self.cluster.dir, check=False), "osd.5", "delete it")
+        shutil.rmtree(self.cluster.dir / "osd.5")
+        self.serves_as(5, objects)
+
     def test_start_is_quick_and_small(self):
         began = time.monotonic()
         self.cluster.up()

@@ -64,7 +64,7 @@ pub(crate) struct Up {
     /// The cluster's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// How many OSDs a new cluster gets [default: 3]
+    /// How many OSDs a new cluster gets [default: 3], or how many one that is there is to have, if more than it has
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) osds: Option<u16>,
     /// Where the objects of a new cluster are kept [default: extent]
@@ -127,8 +127,12 @@ pub(crate) enum Format {
 #[derive(Debug, Parser)]
 pub(crate) struct OsdArgs {
     /// The OSD's number
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
-    pub(crate) id: i32,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..), required_unless_present = "join")]
+    pub(crate) id: Option<i32>,
+    /// Add a new OSD to the running cluster that DIR's ceph.conf names, with the next free number, and run it; DIR needs
+    /// that file and ceph.client.admin.keyring
+    #[arg(long, conflicts_with = "id")]
+    pub(crate) join: bool,
     /// The cluster's directory
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,

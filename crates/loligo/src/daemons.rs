@@ -5,6 +5,7 @@
 use crate::cli::OsdArgs;
 use crate::cluster_dir::{ClusterDir, PidFile};
 use crate::conf::Conf;
+use crate::join;
 use crate::layout::MON_NAME;
 use crate::logging;
 use anyhow::{Context, anyhow, bail};
@@ -17,7 +18,7 @@ use rt::osd_store::StoreKind;
 use rt::signals::StopSignals;
 use rt::threads::DaemonThreads;
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use wire::auth::ConMode;
 use wire::cephx::{AuthName, CryptoKey};
@@ -79,6 +80,13 @@ impl ClusterConfig {
         Ok(Asker { entity: admin, key, mon: self.mon_addrs(), fsid: self.fsid })
     }
 
+    /// The address of this machine that a daemon listens on: `public_addr`, or the monitor's where there is none.
+    fn host(&self, entity: &str) -> anyhow::Result<IpAddr> {
+        let Some(text) = self.conf.get(entity, "public_addr") else { return Ok(self.mon_addr.ip()) };
+        let address = text.parse();
+        address.with_context(|| format!("{}: public_addr `{text}` is no IP address", self.conf_path.display()))
+    }
+
     fn mon_addrs(&self) -> AddrVec {
         AddrVec::one(EntityAddr::msgr2(self.mon_addr, 0))
     }
@@ -125,7 +133,7 @@ fn hostname() -> String {
     name.split('.').next().unwrap_or("localhost").to_owned()
 }
 
-fn mon_setup(dir: &ClusterDir, cluster: &ClusterConfig, hub: Option<Hub>) -> anyhow::Result<MonSetup> {
+fn mon_setup(dir: &ClusterDir, cluster: &ClusterConfig) -> anyhow::Result<MonSetup> {
     let name = format!("mon.{MON_NAME}");
     let listener = TcpListener::bind(cluster.mon_addr)
         .with_context(|| format!("{}, the monitor's address, cannot be used", cluster.mon_addr))?;
@@ -142,14 +150,13 @@ fn mon_setup(dir: &ClusterDir, cluster: &ClusterConfig, hub: Option<Hub>) -> any
         keyring: read_keyring(&dir.daemon_keyring(&name))?,
         osds: cluster.osds.iter().map(|&id| OsdId(id)).collect(),
         store: dir.data(&name).join("store.redb"),
-        hub,
         admin_socket: cluster.admin_socket(&name),
     })
 }
 
 /// A socket at any of the daemons' ports.
 fn free_listener(cluster: &ClusterConfig, name: &str) -> anyhow::Result<TcpListener> {
-    let host = cluster.mon_addr.ip();
+    let host = cluster.host(name)?;
     let bound = OSD_PORTS.clone().find_map(|port| TcpListener::bind((host, port)).ok());
     bound.with_context(|| format!("{name}: no free port on {host} from {} to {}", OSD_PORTS.start(), OSD_PORTS.end()))
 }
@@ -194,12 +201,25 @@ pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
     let cluster = ClusterConfig::read(dir)?;
     let name = format!("mon.{MON_NAME}");
     let _pid_file = dir.take_pid_file(&name)?;
-    let setup = mon_setup(dir, &cluster, None)?;
+    let setup = mon_setup(dir, &cluster)?;
     logging::to_file(&dir.log(&name))?;
     allow_many_files();
     let mut threads = DaemonThreads::default();
     threads.start(&name, setup, mon_daemon::run)?;
     Ok(threads.run_until_stopped(&mut signals)?)
+}
+
+/// Makes so many more OSDs for a cluster that does not run, with its monitor alone for as long as that takes.
+pub(crate) fn make_more_osds(dir: &ClusterDir, count: usize) -> anyhow::Result<()> {
+    let cluster = ClusterConfig::read(dir)?;
+    let name = format!("mon.{MON_NAME}");
+    let _pid_file = dir.take_pid_file(&name)?;
+    let mut threads = DaemonThreads::default();
+    threads.start(&name, mon_setup(dir, &cluster)?, mon_daemon::run)?;
+    let asker = cluster.admin_asker(dir)?;
+    let made = (0..count).try_for_each(|_| join::make_osd(dir, &asker).map(drop));
+    threads.stop()?;
+    made
 }
 
 /// What it takes to open an OSD's store.
@@ -232,12 +252,17 @@ fn store_options(cluster: &ClusterConfig, name: &str) -> BTreeMap<String, String
 
 /// `loligo osd`.
 pub(crate) fn run_osd(dir: &ClusterDir, args: &OsdArgs) -> anyhow::Result<()> {
-    let id = args.id;
     let mut signals = StopSignals::catch()?;
     let cluster = ClusterConfig::read(dir)?;
-    if !cluster.osds.contains(&id) {
-        bail!("{} has no osd.{id}; it has {:?}", dir.root().display(), cluster.osds);
-    }
+    let id = match args.id {
+        Some(id) if cluster.osds.contains(&id) => id,
+        Some(id) => bail!("{} has no osd.{id}; it has {:?}", dir.root().display(), cluster.osds),
+        None => {
+            let id = join::make_osd(dir, &cluster.admin_asker(dir)?)?;
+            println!("osd.{id} joins the cluster");
+            id
+        }
+    };
     let name = format!("osd.{id}");
     let _pid_file = dir.take_pid_file(&name)?;
     let mut setup = osd_setup(dir, &cluster, id, None)?;
@@ -271,7 +296,7 @@ impl Embedded {
     pub(crate) fn start(dir: &ClusterDir, cluster: &ClusterConfig) -> anyhow::Result<Embedded> {
         let pid_file = dir.take_pid_file(EMBEDDED)?;
         let hub = Hub::default();
-        let mon = mon_setup(dir, cluster, Some(hub.clone()))?;
+        let mon = mon_setup(dir, cluster)?;
         let osds: Vec<(i32, OsdSetup)> = cluster
             .osds
             .iter()

@@ -70,10 +70,9 @@ pub(crate) fn lay_out(dir: &ClusterDir, new: &NewCluster) -> anyhow::Result<Undo
         (AuthName::new(kind, id), EntityAuth { key: CryptoKey::generate(now, &mut rng), caps })
     };
     let admin_caps = [("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
-    let osd_caps = [("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
     let mon = make(EntityType::MON, String::new(), &[("mon", "allow *")]);
     let admin = make(EntityType::CLIENT, "admin".to_owned(), &admin_caps);
-    let osds: Vec<_> = (0..new.osds).map(|id| make(EntityType::OSD, id.to_string(), &osd_caps)).collect();
+    let osds: Vec<_> = (0..new.osds).map(|id| make(EntityType::OSD, id.to_string(), &osd_caps())).collect();
 
     // The monitor starts its database from a keyring of everybody.
     let everybody = [mon, admin.clone()].into_iter().chain(osds.iter().cloned()).collect();
@@ -86,6 +85,11 @@ pub(crate) fn lay_out(dir: &ClusterDir, new: &NewCluster) -> anyhow::Result<Undo
     write_private(&dir.admin_keyring(), Keyring::one(admin.0, admin.1).to_text().as_bytes())?;
     write_private(&dir.ceph_conf(), conf(dir, new, fsid).render().as_bytes())?;
     Ok(undo)
+}
+
+/// What an OSD may do, by service.
+pub(crate) fn osd_caps() -> [(&'static str, &'static str); 3] {
+    [("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")]
 }
 
 /// What laying out will make: one new directory, or our own entries in a directory that is the user's.

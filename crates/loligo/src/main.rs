@@ -11,6 +11,7 @@ mod cluster_dir;
 mod conf;
 mod daemons;
 mod down;
+mod join;
 mod layout;
 mod logging;
 mod servers;

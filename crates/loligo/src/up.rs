@@ -52,7 +52,7 @@ pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
         apart(&dir, &cluster, &asker, args, &mut undo, began, &mut signals)
     } else {
         let embedded = daemons::Embedded::start(&dir, &cluster)?;
-        let health = match wait_until_healthy(&asker, &mut signals, || embedded.failure()) {
+        let health = match wait_until_healthy(&asker, cluster.osds.len(), &mut signals, || embedded.failure()) {
             Ok(health) => health,
             Err(error) => {
                 // Where a daemon has failed, its own words say more than our waiting in vain.
@@ -80,9 +80,11 @@ fn still_running(dir: &ClusterDir) -> anyhow::Result<Option<Server>> {
 }
 
 fn check_existing(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
-    let there = dir.osd_ids()?.len();
-    if args.osds.is_some_and(|n| usize::from(n) != there) {
-        bail!("{} holds a cluster of {there} OSDs; leave --osds out to resume it", dir.root().display());
+    let osds = dir.osd_ids()?.len();
+    let wanted = args.osds.map_or(osds, usize::from);
+    if wanted < osds {
+        let dir = dir.root().display();
+        bail!("{dir} holds a cluster of {osds} OSDs; leave --osds out to resume it, then `ceph osd purge` removes one");
     }
     if !args.set.is_empty() {
         bail!(
@@ -105,6 +107,11 @@ fn check_existing(dir: &ClusterDir, args: &cli::Up) -> anyhow::Result<Undo> {
     let port = ClusterConfig::read(dir)?.mon_port()?;
     if args.port.is_some_and(|p| p != port) {
         bail!("{} holds a cluster whose monitor has port {port}; leave --port out to resume it", dir.root().display());
+    }
+    if wanted > osds {
+        check_port(port)?;
+        dir.sweep_stale_pid_files()?;
+        daemons::make_more_osds(dir, wanted - osds)?;
     }
     Ok(Undo::nothing())
 }
@@ -201,7 +208,7 @@ fn apart(
             children.push((name.clone(), servers::spawn(dir, name, arguments)?));
             Ok(())
         })
-        .and_then(|()| wait_until_healthy(asker, signals, || ended_early(dir, &mut children)));
+        .and_then(|()| wait_until_healthy(asker, cluster.osds.len(), signals, || ended_early(dir, &mut children)));
     let health = match ready {
         Ok(health) => health,
         Err(error) => {
@@ -227,25 +234,27 @@ fn ended_early(dir: &ClusterDir, children: &mut [(String, Child)]) -> Option<Str
     })
 }
 
-/// Waits until the cluster serves: HEALTH_OK, or, where an operator's own doing warrants a warning (a pool without an
-/// application), all OSDs up and all placement groups active+clean. Returns the health to show.
+/// Waits until the cluster, of which `osds` OSDs were started here, is well: HEALTH_OK, or, where an operator's own doing
+/// warrants a warning (a pool without an application), these OSDs up and all placement groups active+clean. One that
+/// still recovers when the time is up, and serves meanwhile, will do. Returns the health to show.
 fn wait_until_healthy(
     asker: &Asker,
+    osds: usize,
     signals: &mut StopSignals,
     mut failure: impl FnMut() -> Option<String>,
 ) -> anyhow::Result<String> {
     let began = Instant::now();
-    let mut last = "no answer from the monitor".to_owned();
+    let (mut last, mut serves) = ("no answer from the monitor".to_owned(), false);
     while began.elapsed() < READY_LIMIT {
         let question = r#"{"prefix":"status","format":"json"}"#;
-        match asker.ask_until(question, LIVENESS_PERIOD, |answer| Readiness::of(&answer.output).ready) {
-            Ok(answer) => match Readiness::of(&answer.output) {
+        match asker.ask_until(question, LIVENESS_PERIOD, move |answer| Readiness::of(&answer.output, osds).ready) {
+            Ok(answer) => match Readiness::of(&answer.output, osds) {
                 // The monitor of a cluster that is resumed may speak of what was: those that failed at once spoil it.
-                Readiness { ready: true, health } => match failure() {
+                Readiness { ready: true, health, .. } => match failure() {
                     None => return Ok(health),
                     Some(failure) => bail!("{failure}"),
                 },
-                Readiness { health, .. } => last = health,
+                Readiness { health, serves: now, .. } => (last, serves) = (health, now),
             },
             Err(error) => last = error.to_string(),
         }
@@ -256,32 +265,43 @@ fn wait_until_healthy(
             bail!("stopped while starting");
         }
     }
+    if serves {
+        return Ok(last);
+    }
     bail!("the cluster did not become healthy within {} s: {last}", READY_LIMIT.as_secs())
 }
 
 /// What a cluster's status says about its readiness.
 struct Readiness {
     ready: bool,
+    /// All OSDs are up and all placement groups active.
+    serves: bool,
     health: String,
 }
 
 impl Readiness {
-    fn of(status: &[u8]) -> Readiness {
+    /// From the monitor's answer, for a cluster of which so many OSDs were started here.
+    fn of(status: &[u8], started: usize) -> Readiness {
         let status: Value = serde_json::from_slice(status).unwrap_or_default();
         let health = status["health"]["status"].as_str().unwrap_or("no status").to_owned();
-        if health == "HEALTH_OK" {
-            return Readiness { ready: true, health };
-        }
         let count = |value: &Value| value.as_u64().unwrap_or(0);
         let (osds, groups) = (&status["osdmap"], &status["pgmap"]);
+        // Health is silent about OSDs that have never been up.
+        let up = count(&osds["num_up_osds"]) >= started as u64;
+        if health == "HEALTH_OK" {
+            return Readiness { ready: up, serves: up, health };
+        }
         let states = groups["pgs_by_state"].as_array().map_or(&[][..], Vec::as_slice);
-        let clean = states.iter().all(|state| state["state_name"] == "active+clean");
-        let up = count(&osds["num_osds"]) > 0 && count(&osds["num_osds"]) == count(&osds["num_up_osds"]);
+        let all_are =
+            |fits: fn(&str) -> bool| states.iter().all(|state| state["state_name"].as_str().is_some_and(fits));
+        let clean = all_are(|name| name == "active+clean");
+        let active = all_are(|name| name.split('+').any(|state| state == "active"));
         let all = states.iter().map(|state| count(&state["count"])).sum::<u64>() == count(&groups["num_pgs"]);
         let checks = status["health"]["checks"].as_object();
         let words = checks.into_iter().flatten().filter_map(|(_, check)| check["summary"]["message"].as_str());
         let health = format!("{health} ({})", words.collect::<Vec<_>>().join("; "));
-        Readiness { ready: up && clean && all && health.starts_with("HEALTH_WARN"), health }
+        let ready = up && clean && all && health.starts_with("HEALTH_WARN");
+        Readiness { ready, serves: up && active && all, health }
     }
 }
 

@@ -6,7 +6,6 @@
 use crate::clock::entropy;
 use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::host;
-use crate::hub::Hub;
 use crate::metrics::{self, MetricsServer, PageRequest};
 use crate::mon_store::{Batch, MonStore, MonStoreError};
 use crate::osd_store::MEMORY_STORE_BYTES;
@@ -53,8 +52,6 @@ pub struct MonSetup {
     pub osds: Vec<OsdId>,
     /// The store's file.
     pub store: PathBuf,
-    /// The other daemons of this process.
-    pub hub: Option<Hub>,
     /// Where `ceph daemon` asks.
     pub admin_socket: Option<PathBuf>,
 }
@@ -86,7 +83,8 @@ pub fn run(setup: MonSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
         messenger,
         entity: entity.clone(),
         listeners: vec![socket(&setup.listener)?, socket(&setup.manager.1)?],
-        hub: setup.hub.clone(),
+        // An OSD that is not of this process wants a ticket of those that are: they all get theirs over a socket.
+        hub: None,
         entropy: entropy(),
         admin_socket: setup.admin_socket.clone(),
         pages,

@@ -3,6 +3,8 @@
 //! `run` panics with the name of the promise that was broken. The checks use only the contract, and wait for
 //! completions by polling, so that a store that defers its work can be driven between polls by its `ObjectStore`.
 
+mod splits;
+
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::id::{CollectionId, ObjectId};
 use crate::limits::OBJECT_BYTES_MAX;
@@ -23,6 +25,9 @@ pub fn run<S: ObjectStore>(make: impl Fn() -> S) {
         listings_are_ordered_and_resume,
         a_bad_transaction_changes_nothing,
         commits_of_a_collection_complete_in_order,
+        splits::ranges_change_their_collection,
+        splits::bad_parts_change_nothing,
+        splits::what_follows_a_split_waits_for_it,
     ] {
         check(&mut Driver { store: &mut make(), next: 0 });
     }

@@ -27,6 +27,9 @@ pub enum StoreError {
     /// The caller went beyond `limits::OBJECT_BYTES_MAX`.
     #[error("misuse: beyond the largest object")]
     TooLarge,
+    /// The caller split or merged collections in a way that cannot be: a range with records, a collection twice.
+    #[error("misuse: collections cannot be split or merged like that")]
+    BadPart,
     /// There is no room for what is to be added. Removals are still carried out.
     #[error("refused: no space left")]
     NoSpace,

@@ -14,6 +14,7 @@
 pub mod conformance;
 pub mod contract;
 pub mod extent;
+pub mod hash_range;
 pub mod id;
 pub mod limits;
 pub mod memory;
@@ -24,9 +25,10 @@ pub mod transaction;
 pub use base::SnapId;
 pub use contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
 pub use extent::{ExtentOptions, ExtentStore};
+pub use hash_range::HashRange;
 pub use id::{CollectionId, ObjectId, RECORD, STAGED};
 pub use memory::{MemoryStore, Restore};
 pub use read::{
     AttrsWant, Extent, ListEntry, ListWant, ObjectView, ObjectWant, OmapWant, ReadRequest, ReadResult, ReadWhat,
 };
-pub use transaction::{Op, Transaction};
+pub use transaction::{Op, Part, Transaction};

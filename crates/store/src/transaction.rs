@@ -8,6 +8,8 @@
 use crate::contract::StoreError;
 use crate::id::{CollectionId, ObjectId};
 use crate::limits::OBJECT_BYTES_MAX;
+use crate::hash_range::HashRange;
+use crate::id::RECORD;
 use bytes::{Bytes, BytesMut};
 use wire::{Decoder, Encoder, Malformed};
 
@@ -49,6 +51,53 @@ pub enum Op {
     RenameTo(u16),
 }
 
+/// What a transaction does between its collection and another one, before its own ops. Nothing is copied.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The objects of a range become those of a new collection, which these ops then give records: attributes and
+    /// maps of objects under `RECORD`.
+    Split {
+        /// Which objects.
+        range: HashRange,
+        /// The new collection, created by this, and its records.
+        child: Transaction,
+    },
+    /// The objects of a range take the place of the collection's own in that range. Whatever else the other collection
+    /// has goes, and so does it.
+    Merge {
+        /// Which objects.
+        range: HashRange,
+        /// The other collection.
+        source: CollectionId,
+    },
+}
+
+impl Part {
+    /// The other collection.
+    pub fn other(&self) -> CollectionId {
+        match self {
+            Part::Split { child, .. } => child.collection,
+            Part::Merge { source, .. } => *source,
+        }
+    }
+
+    /// Which objects change their collection.
+    pub fn range(&self) -> HashRange {
+        match self {
+            Part::Split { range, .. } | Part::Merge { range, .. } => *range,
+        }
+    }
+
+    /// Whether it is what it may be; records are never part of a range.
+    fn is_sound(&self) -> bool {
+        let record = |child: &Transaction| {
+            let data = child.ops.iter().any(|(_, op)| !op.is_of_records());
+            child.create && child.parts.is_empty() && !data && child.objects.iter().all(|id| id.snap() == RECORD)
+        };
+        self.range().first() > 0 && if let Part::Split { child, .. } = self { record(child) } else { true }
+    }
+}
+
 /// Changes to one collection, atomic and ordered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
@@ -58,10 +107,19 @@ pub struct Transaction {
     pub create: bool,
     /// Whether the collection is removed with all its objects; then there are no ops.
     pub remove: bool,
+    /// What happens first between it and other collections.
+    pub parts: Vec<Part>,
     /// The objects that ops name by index.
     pub objects: Vec<ObjectId>,
     /// The changes, in order.
     pub ops: Vec<(u16, Op)>,
+}
+
+impl Op {
+    /// Whether it concerns attributes or a map only.
+    fn is_of_records(&self) -> bool {
+        !matches!(self, Op::Write(..) | Op::Zero(..) | Op::Truncate(_) | Op::CloneTo(_) | Op::RenameTo(_))
+    }
 }
 
 /// Payloads at least this long travel beside the encoding: below it a copy is cheaper than another slice.
@@ -70,16 +128,25 @@ const CARRIED_BYTES_MIN: usize = 512;
 impl Transaction {
     /// No changes to `collection` yet.
     pub fn new(collection: CollectionId) -> Transaction {
-        Transaction { collection, create: false, remove: false, objects: Vec::new(), ops: Vec::new() }
+        let (parts, objects, ops) = (Vec::new(), Vec::new(), Vec::new());
+        Transaction { collection, create: false, remove: false, parts, objects, ops }
     }
 
     /// Refuses what cannot be done as a whole, for a store to ask before it does anything. `exists` says whether it has
-    /// the collection. Errors: `CollectionExists`, `NoCollection`, `TooLarge`.
-    pub(crate) fn check(&self, exists: bool) -> Result<(), StoreError> {
-        match (self.create, exists) {
-            (true, true) => return Err(StoreError::CollectionExists),
-            (false, false) => return Err(StoreError::NoCollection),
-            _ => {}
+    /// a collection. Errors: `CollectionExists`, `NoCollection`, `TooLarge`, `BadPart`.
+    pub(crate) fn check(&self, exists: impl Fn(&CollectionId) -> bool) -> Result<(), StoreError> {
+        let is_as_wanted = |id: &CollectionId, new: bool| match (new, exists(id)) {
+            (true, true) => Err(StoreError::CollectionExists),
+            (false, false) => Err(StoreError::NoCollection),
+            _ => Ok(()),
+        };
+        is_as_wanted(&self.collection, self.create)?;
+        for (at, part) in self.parts.iter().enumerate() {
+            let twice = self.parts[..at].iter().any(|other| other.other() == part.other());
+            if self.remove || twice || part.other() == self.collection || !part.is_sound() {
+                return Err(StoreError::BadPart);
+            }
+            is_as_wanted(&part.other(), matches!(part, Part::Split { .. }))?;
         }
         let end = |op: &Op| match op {
             Op::Write(offset, data) => offset.checked_add(data.len() as u64),
@@ -103,7 +170,7 @@ impl Transaction {
 
     /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
-        self.ops.is_empty() && !self.create && !self.remove
+        self.ops.is_empty() && self.parts.is_empty() && !self.create && !self.remove
     }
 
     /// Bytes of objects' data that it writes.
@@ -147,8 +214,10 @@ impl Transaction {
         self.ops.iter().map(|(_, op)| if let Op::Write(_, data) = op { data.len() } else { 0 }).sum()
     }
 
-    /// Appends the encoding to `e`; the returned buffer has to travel beside it.
+    /// Appends the encoding to `e`; the returned buffer has to travel beside it. Splits and merges do not travel: each
+    /// holder makes its own.
     pub fn encode_with_payload(&self, e: &mut Encoder) -> Bytes {
+        assert!(self.parts.is_empty(), "every holder splits and merges by itself");
         let mut carried = Carried::default();
         e.u8(1);
         e.put(&self.collection);
@@ -171,8 +240,8 @@ impl Transaction {
         let collection = d.get()?;
         let flags = d.u8()?;
         let objects: Vec<ObjectId> = d.get()?;
-        let mut t =
-            Transaction { collection, create: flags & 1 != 0, remove: flags & 2 != 0, objects, ops: Vec::new() };
+        let mut t = Transaction::new(collection);
+        (t.create, t.remove, t.objects) = (flags & 1 != 0, flags & 2 != 0, objects);
         let len = d.len(3)?;
         t.ops.reserve_exact(len);
         for _ in 0..len {

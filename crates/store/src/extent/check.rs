@@ -10,6 +10,7 @@ use super::objects::object::Object;
 use super::open;
 use super::space::BlockSet;
 use super::space::shared::Extra;
+use super::state::collection::Stretch;
 use super::state::db::decode_object;
 use super::superblock::{self, OpenError, Superblock};
 use super::tree::LEVELS_MAX;
@@ -17,7 +18,7 @@ use super::tree::keys::{self, Key};
 use super::tree::page::{Page, PagePtr};
 use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wire::Decoder;
 
 /// Something that must not be.
@@ -45,6 +46,9 @@ pub enum Problem {
     /// Blocks belong to two places.
     #[error("blocks {0:?} belong to more than one place")]
     Overlap(BlockRun),
+    /// Objects belong to two collections.
+    #[error("objects kept under {0} belong to more than one collection")]
+    TwoOwners(u64),
     /// Blocks are taken and belong to nothing.
     #[error("blocks {0:?} are taken and belong to nothing")]
     Leak(BlockRun),
@@ -127,7 +131,14 @@ pub fn check(device: &mut dyn ReadAt, deep: bool) -> CheckReport {
     };
     report.generation = sb.generation;
     check_superblocks(device, &sb, &mut report);
-    let collections = db.collections.values().map(|number| number.0);
+    let of_collections = db.collections.values().flat_map(|collection| collection.stretches().iter().copied());
+    let mut stretches: Vec<Stretch> = of_collections.chain(db.trash.iter().copied()).collect();
+    stretches.sort_unstable();
+    for pair in stretches.windows(2).filter(|pair| pair[0].number == pair[1].number) {
+        if pair[0].range.and(pair[1].range).is_some() {
+            report.found(Problem::TwoOwners(pair[0].number.0));
+        }
+    }
     let mut walk = Walk {
         device,
         sb: &sb,
@@ -135,7 +146,7 @@ pub fn check(device: &mut dyn ReadAt, deep: bool) -> CheckReport {
         report: &mut report,
         named: BlockSet::new(sb.geometry.space_blocks()),
         extra: BTreeMap::new(),
-        collections: collections.chain(db.trash.iter().map(|number| number.0)).collect(),
+        stretches,
         objects: BTreeMap::new(),
     };
     if let Some(root) = sb.root {
@@ -192,7 +203,8 @@ struct Walk<'a> {
     named: BlockSet,
     /// How many holders blocks have beyond the first.
     extra: BTreeMap<u64, u32>,
-    collections: BTreeSet<u64>,
+    /// Where objects may be, in order.
+    stretches: Vec<Stretch>,
     /// Objects' numbers, and whether they may have maps.
     objects: BTreeMap<u64, bool>,
 }
@@ -238,7 +250,7 @@ impl Walk<'_> {
         let number = keys::number(key).ok_or("has a key without a number");
         match key.first() {
             Some(&keys::COLLECTION) => keys::read_collection(key).map(drop).map_err(|e| e.to_string()),
-            Some(&keys::TRASH) => number.map(drop).map_err(str::to_owned),
+            Some(&keys::TRASH) => keys::read_trash(key).map(drop).map_err(|e| e.to_string()),
             Some(&keys::SHARED) => {
                 number?;
                 Extra::decode(&mut Decoder::new(value)).map(drop).map_err(|e| e.to_string())
@@ -249,8 +261,10 @@ impl Walk<'_> {
                 owner.filter(|has_map| **has_map).map(|_| ()).ok_or("is of the map of no object".to_owned())
             }
             Some(&keys::OBJECT) => {
-                keys::read_object(key).map_err(|e| e.to_string())?;
-                if !self.collections.contains(&number?) {
+                let hash = keys::read_object(key).map_err(|e| e.to_string())?.reversed_hash();
+                let (number, place) = (number?, |s: &Stretch| (s.number.0, s.range.last()));
+                let at = self.stretches.partition_point(|stretch| place(stretch) < (number, hash));
+                if !self.stretches.get(at).is_some_and(|s| s.number.0 == number && s.range.contains(hash)) {
                     return Err("is an object of no collection".to_owned());
                 }
                 let object = decode_object(value).map_err(|e| e.to_string())?;

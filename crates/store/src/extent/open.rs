@@ -14,10 +14,11 @@ use super::log::{Log, USUAL_BYTES_MAX};
 use super::objects::execute::{self, Before, Rules};
 use super::objects::place::TORN;
 use super::space::shared::Extra;
+use super::state::collection::Collection;
 use super::state::db::{Db, Fetched, Found};
 use super::superblock::{self, Label, LogPoint, OpenError, Superblock};
 use super::tree::Fault;
-use super::tree::keys::{self, CollectionNumber};
+use super::tree::keys;
 use super::tree::page::Page;
 use crate::contract::StoreError;
 use bytes::Bytes;
@@ -107,8 +108,7 @@ pub(crate) fn load(device: &mut dyn ReadAt, sb: &Superblock, cache_bytes: usize)
     db.root = sb.root;
     db.next_number = sb.next_number;
     scan(device, &mut db, keys::COLLECTION, |db, key, value| {
-        let number = <[u8; 8]>::try_from(value).map_err(|_| Malformed::new("collection", "has no number"))?;
-        db.collections.insert(keys::read_collection(key)?, CollectionNumber(u64::from_le_bytes(number)));
+        db.collections.insert(keys::read_collection(key)?, Collection::read(value)?);
         Ok(())
     })?;
     scan(device, &mut db, keys::SHARED, |db, key, value| {
@@ -121,8 +121,7 @@ pub(crate) fn load(device: &mut dyn ReadAt, sb: &Superblock, cache_bytes: usize)
         Ok(())
     })?;
     scan(device, &mut db, keys::TRASH, |db, key, _| {
-        let number = keys::number(key).ok_or(Malformed::new("removed collection", "has no number"))?;
-        db.trash.insert(CollectionNumber(number));
+        db.trash.insert(keys::read_trash(key)?);
         Ok(())
     })?;
     Ok(db)
@@ -224,7 +223,7 @@ fn replay_all(
 
 fn replay_entry(device: &mut dyn ReadAt, db: &mut Db, bytes: &Bytes, unsure: bool) -> Result<(), OpenError> {
     match Entry::decode(bytes)? {
-        Entry::Clear { collection, count } => settle(device, db, |db| execute::clear(db, collection, count)),
+        Entry::Clear { stretch, count } => settle(device, db, |db| execute::clear(db, stretch, count)),
         Entry::Transaction { transaction, given, direct } => {
             let given_runs = given.len();
             execute::check(db, &transaction).map_err(|_| Malformed::new("log", "has an impossible transaction"))?;

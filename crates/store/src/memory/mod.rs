@@ -14,7 +14,8 @@ use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::id::{CollectionId, ObjectId};
 use crate::limits::LIST_OBJECTS_MAX;
 use crate::read::{ListEntry, ListWant, ObjectView, ReadRequest, ReadResult, ReadWhat};
-use crate::transaction::{Op, Transaction};
+use crate::hash_range::HashRange;
+use crate::transaction::{Op, Part, Transaction};
 use base::Instant;
 use bytes::Bytes;
 use core::ops::Bound;
@@ -40,20 +41,31 @@ impl MemoryStore {
 
     /// Applies a transaction at once.
     pub fn commit(&mut self, transaction: &Transaction) -> Result<(), StoreError> {
-        transaction.check(self.collections.contains_key(&transaction.collection))?;
+        transaction.check(|id| self.collections.contains_key(id))?;
         let id = transaction.collection;
         if transaction.remove {
             self.collections.remove(&id);
             return Ok(());
         }
-        let collection = self.collections.entry(id).or_default();
-        let mut ops = transaction.ops.as_slice();
-        while let Some((target, _)) = ops.first() {
-            let run = ops.iter().take_while(|(at, _)| at == target).count();
-            apply(collection, &transaction.objects, *target, &ops[..run]);
-            ops = &ops[run..];
-        }
+        transaction.parts.iter().for_each(|part| self.apply_part(id, part));
+        apply_all(self.collections.entry(id).or_default(), transaction);
         Ok(())
+    }
+
+    fn apply_part(&mut self, id: CollectionId, part: &Part) {
+        let mut other = match part {
+            Part::Split { .. } => Collection::new(),
+            Part::Merge { source, .. } => self.collections.remove(source).unwrap_or_default(),
+        };
+        let collection = self.collections.entry(id).or_default();
+        let mut moved = take_range(collection, part.range());
+        match part {
+            Part::Split { child, .. } => {
+                apply_all(&mut moved, child);
+                self.collections.insert(child.collection, moved);
+            }
+            Part::Merge { range, .. } => collection.append(&mut take_range(&mut other, *range)),
+        }
     }
 
     /// Answers a question at once.
@@ -80,6 +92,24 @@ impl MemoryStore {
     /// The bytes that objects take, about: data blocks, attributes and maps.
     pub fn held_bytes(&self) -> u64 {
         self.collections.values().flat_map(|c| c.values()).map(Object::held_bytes).sum()
+    }
+}
+
+/// Takes the objects of a range out.
+fn take_range(collection: &mut Collection, range: HashRange) -> Collection {
+    let mut taken = collection.split_off(&HashRange::start(range.first()));
+    if let Some(next) = range.last().checked_add(1) {
+        collection.append(&mut taken.split_off(&HashRange::start(next)));
+    }
+    taken
+}
+
+fn apply_all(collection: &mut Collection, transaction: &Transaction) {
+    let mut ops = transaction.ops.as_slice();
+    while let Some((target, _)) = ops.first() {
+        let run = ops.iter().take_while(|(at, _)| at == target).count();
+        apply(collection, &transaction.objects, *target, &ops[..run]);
+        ops = &ops[run..];
     }
 }
 

@@ -35,13 +35,18 @@ fn of_store(driven: &mut Driven, id: CollectionId) -> Contents {
 /// Random transactions, one after the other, now and then a checkpoint or a reopening; always the same as in memory.
 #[test]
 fn does_what_the_memory_store_does() {
-    for seed in 0..6 {
+    for seed in 0..10 {
         let mut rng = Rng::new(seed);
         let (mut model, mut driven) = (MemoryStore::new(), Driven::open(laid_down(seed), options(), Rng::new(1)));
         for step in 0..150 {
             let id = collection(rng.below(COLLECTIONS));
             let exists = of_memory(&model, id).is_some();
-            let t = workload::transaction(&mut rng, id, exists);
+            let mut t = workload::transaction(&mut rng, id, exists);
+            let other = collection(rng.below(COLLECTIONS));
+            if other != id && !t.remove && rng.chance(1, 8) {
+                let exists = of_memory(&model, other).is_some();
+                workload::add_part(&mut rng, &mut t, other, exists);
+            }
             assert_eq!(driven.commit(t.clone()), model.commit(&t), "seed {seed} step {step}");
             match rng.below(12) {
                 0 => driven.checkpoint(),
@@ -53,6 +58,7 @@ fn does_what_the_memory_store_does() {
                 _ => {}
             }
             assert_eq!(of_store(&mut driven, id), of_memory(&model, id), "seed {seed} step {step}");
+            assert_eq!(of_store(&mut driven, other), of_memory(&model, other), "seed {seed} step {step}");
         }
         for id in (0..COLLECTIONS).map(collection) {
             assert_eq!(of_store(&mut driven, id), of_memory(&model, id), "seed {seed}");
@@ -141,6 +147,51 @@ fn copy_into(model: &mut MemoryStore, id: CollectionId, objects: &[(String, stor
 /// Every third store has devices of their own for its log and metadata.
 fn laid_down(seed: u64) -> Vec<u8> {
     if seed % 3 == 2 { formatted_apart() } else { formatted(DEVICE_BYTES, LOG_BYTES) }
+}
+
+/// Whenever the power goes, a split and what follows it has happened in both collections or in neither.
+#[test]
+fn a_split_is_whole_whenever_the_power_goes() {
+    for cut_at in 0..40 {
+        let mut rng = Rng::new(cut_at);
+        let (mut model, mut driven) = (MemoryStore::new(), Driven::open(laid_down(cut_at), options(), Rng::new(1)));
+        let (parent, child) = (collection(1), collection(2));
+        for _ in 0..20 {
+            let exists = of_memory(&model, parent).is_some();
+            let t = workload::transaction(&mut rng, parent, exists);
+            assert_eq!(driven.commit(t.clone()), model.commit(&t));
+        }
+        if rng.chance(1, 2) {
+            driven.checkpoint();
+        }
+        let both = |model: &MemoryStore| (of_memory(model, parent), of_memory(model, child));
+        let mut states = vec![both(&model)];
+        let mut split = Transaction::new(parent);
+        if of_memory(&model, parent).is_none() {
+            continue;
+        }
+        workload::add_part(&mut rng, &mut split, child, false);
+        for (id, t) in [split, workload::transaction(&mut rng, child, true)].into_iter().enumerate() {
+            model.commit(&t).expect("it is valid");
+            states.push(both(&model));
+            driven.store.submit_commit(Instant::ZERO, CommitId(90_000 + id as u64), t);
+        }
+        let mut acknowledged = 0;
+        for _ in 0..cut_at {
+            driven.step();
+            while let Some(completion) = driven.completion() {
+                let Completion::Committed(_, result) = completion else { panic!("nobody reads") };
+                assert_eq!(result, Ok(()), "cut at {cut_at}");
+                acknowledged += 1;
+            }
+        }
+        let Driven { disk, mut rng, .. } = driven;
+        let media = disk.cut(&mut rng);
+        assert_clean(&media, &format!("cut at {cut_at}"));
+        let mut again = Driven::open(media, options(), Rng::new(cut_at));
+        let found = (of_store(&mut again, parent), of_store(&mut again, child));
+        assert!(states[acknowledged..].contains(&found), "cut at {cut_at}: neither before nor after the split");
+    }
 }
 
 /// Several lives of one store, each ended by a power cut.

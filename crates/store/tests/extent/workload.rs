@@ -2,7 +2,7 @@
 
 use base::{PgId, PoolId, Rng};
 use bytes::Bytes;
-use store::{CollectionId, ObjectId, Op, SnapId, Transaction};
+use store::{CollectionId, HashRange, ObjectId, Op, Part, SnapId, Transaction};
 
 pub(crate) const COLLECTIONS: u64 = 3;
 const OBJECTS: u64 = 6;
@@ -73,6 +73,20 @@ fn op(rng: &mut Rng) -> Op {
         20 => Op::OmapHeader(small(rng)),
         _ => Op::Touch,
     }
+}
+
+/// Lets the collection have another part: split off another, or merged with it, as that exists or not.
+pub(crate) fn add_part(rng: &mut Rng, t: &mut Transaction, other: CollectionId, exists: bool) {
+    let range = HashRange::of_seed(1 + 2 * rng.below(4) as u32, 1 + rng.below(3) as u32);
+    if exists {
+        return t.parts.push(Part::Merge { range, source: other });
+    }
+    let mut child = Transaction::create(other);
+    for name in ["a record", "another"] {
+        child.push(&ObjectId::record(name), Op::OmapSet(vec![(key(rng), small(rng))]));
+        child.push(&ObjectId::record(name), Op::SetAttr(key(rng), small(rng)));
+    }
+    t.parts.push(Part::Split { range, child });
 }
 
 /// A transaction of a collection that exists, or not yet.

@@ -6,10 +6,10 @@ use crate::extent::device::Io;
 use crate::extent::layout::{BLOCK, BlockRun, push_run};
 use crate::extent::log::record;
 use crate::extent::objects::execute;
+use crate::extent::state::collection::Stretch;
 use crate::extent::state::db::Layer;
 use crate::extent::superblock::Superblock;
 use crate::extent::tree::Fault;
-use crate::extent::tree::keys::CollectionNumber;
 use bytes::Bytes;
 
 /// Objects of a removed collection cleared away by one record.
@@ -17,20 +17,20 @@ const CLEAR_OBJECTS: u32 = 64;
 
 impl ExtentStore {
     pub(super) fn clear_trash(&mut self) {
-        let Some(&collection) = self.db.trash.first() else { return };
+        let Some(&stretch) = self.db.trash.first() else { return };
         if self.log.is_busy() || !self.log.has_room(64) {
             return;
         }
-        match self.clear(collection) {
+        match self.clear(stretch) {
             Ok(()) | Err(Fault::Room | Fault::Turn) => {}
             Err(Fault::Failed(_)) => self.fail(),
             Err(fault) => self.fetch(fault),
         }
     }
 
-    fn clear(&mut self, collection: CollectionNumber) -> Result<(), Fault> {
-        execute::clear(&mut self.db, collection, CLEAR_OBJECTS)?;
-        record::encode_clear(collection, CLEAR_OBJECTS, &mut self.scratch);
+    fn clear(&mut self, stretch: Stretch) -> Result<(), Fault> {
+        execute::clear(&mut self.db, stretch, CLEAR_OBJECTS)?;
+        record::encode_clear(stretch, CLEAR_OBJECTS, &mut self.scratch);
         self.log.append(self.scratch.as_slice());
         self.scratch.clear();
         Ok(())

@@ -78,6 +78,8 @@ pub struct ExtentStore {
     pub(super) again: bool,
     pub(super) jobs: Jobs,
     pub(super) queues: BTreeMap<CollectionId, VecDeque<Pending>>,
+    /// In whose queue others wait as long as there is one: where one transaction concerns them both.
+    pub(super) joined: BTreeMap<CollectionId, CollectionId>,
     pub(super) retry: bool,
     /// Blocks being read for those who wait.
     pub(super) fetching: BTreeSet<u64>,
@@ -111,6 +113,7 @@ impl ExtentStore {
             again: false,
             jobs: Jobs::default(),
             queues: BTreeMap::new(),
+            joined: BTreeMap::new(),
             retry: false,
             fetching: BTreeSet::new(),
             requests: FixedHashMap::default(),

@@ -139,11 +139,41 @@ impl ExtentStore {
             waiting.append(&mut queue);
             if !waiting.is_empty() {
                 self.queues.insert(collection, waiting);
+            } else if !self.joined.is_empty() {
+                self.joined.retain(|_, queue| *queue != collection);
+            }
+        }
+    }
+
+    /// In whose queue a collection's submissions wait.
+    fn queue_of(&self, collection: CollectionId) -> CollectionId {
+        self.joined.get(&collection).copied().unwrap_or(collection)
+    }
+
+    /// Lets everything that waits for one of a transaction's collections wait in one queue, it behind it, and whatever
+    /// comes behind it.
+    fn join_queues(&mut self, transaction: &Transaction) {
+        let main = self.queue_of(transaction.collection);
+        for part in &transaction.parts {
+            let queue = self.queue_of(part.other());
+            if queue != main {
+                let waiting = self.queues.remove(&queue).unwrap_or_default();
+                if !waiting.is_empty() {
+                    self.queues.entry(main).or_default().extend(waiting);
+                }
+                self.joined.values_mut().filter(|to| **to == queue).for_each(|to| *to = main);
+                self.joined.insert(queue, main);
             }
         }
     }
 
     pub(super) fn submit(&mut self, collection: CollectionId, pending: Pending) {
+        if let Pending::Commit(_, transaction) = &pending
+            && !transaction.parts.is_empty()
+        {
+            self.join_queues(transaction);
+        }
+        let collection = self.queue_of(collection);
         if let Some(queue) = self.queues.get_mut(&collection) {
             // Reads do not wait for reads.
             let reads_only = queue.iter().all(|pending| matches!(pending, Pending::Read(..)));
@@ -158,6 +188,8 @@ impl ExtentStore {
         };
         if !done {
             self.queues.entry(collection).or_default().push_back(pending);
+        } else if !self.joined.is_empty() && !self.queues.contains_key(&collection) {
+            self.joined.retain(|_, queue| *queue != collection);
         }
     }
 }

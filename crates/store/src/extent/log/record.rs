@@ -7,8 +7,10 @@
 use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::superblock::LogPoint;
+use crate::extent::state::collection::Stretch;
 use crate::extent::tree::keys::CollectionNumber;
-use crate::transaction::{Op, Transaction, decode_op, encode_op};
+use crate::hash_range::HashRange;
+use crate::transaction::{Op, Part, Transaction, decode_op, encode_op};
 use base::checksum::crc32c;
 use bytes::Bytes;
 use wire::{Decoder, Encoder, Malformed};
@@ -101,10 +103,10 @@ pub(crate) enum Entry {
         /// Its large writes.
         direct: Vec<DirectWrite>,
     },
-    /// The objects of a removed collection, `count` of them from the first, are cleared away.
+    /// The objects of a removed collection's stretch, `count` of them from the first, are cleared away.
     Clear {
-        /// The collection.
-        collection: CollectionNumber,
+        /// The stretch.
+        stretch: Stretch,
         /// How many.
         count: u32,
     },
@@ -119,12 +121,29 @@ pub(crate) fn cut(offset: u64, len: usize) -> (usize, usize) {
 
 /// Appends a transaction's entry.
 pub(crate) fn encode_transaction(t: &Transaction, given: &[BlockRun], direct: &[DirectWrite], e: &mut Encoder) {
-    e.u8(1);
+    e.u8(if t.parts.is_empty() { 1 } else { 3 });
     e.len(given.len());
     for run in given {
         e.u64(run.start);
         e.u32(run.len as u32);
     }
+    if !t.parts.is_empty() {
+        e.len(t.parts.len());
+        t.parts.iter().for_each(|part| encode_part(part, e));
+    }
+    encode_changes(t, direct, e);
+}
+
+fn encode_part(part: &Part, e: &mut Encoder) {
+    e.u8(if let Part::Split { .. } = part { 1 } else { 2 });
+    e.put(&part.range());
+    match part {
+        Part::Split { child, .. } => encode_changes(child, &[], e),
+        Part::Merge { source, .. } => e.put(source),
+    }
+}
+
+fn encode_changes(t: &Transaction, direct: &[DirectWrite], e: &mut Encoder) {
     e.put(&t.collection);
     e.u8(u8::from(t.create) | u8::from(t.remove) << 1);
     e.put(&t.objects);
@@ -155,9 +174,9 @@ pub(crate) fn encode_transaction(t: &Transaction, given: &[BlockRun], direct: &[
 const DIRECT: u8 = 64;
 
 /// Appends the entry of a clearing.
-pub(crate) fn encode_clear(collection: CollectionNumber, count: u32, e: &mut Encoder) {
-    e.u8(2);
-    e.u64(collection.0);
+pub(crate) fn encode_clear(stretch: Stretch, count: u32, e: &mut Encoder) {
+    e.u8(4);
+    e.put(&stretch);
     e.u32(count);
 }
 
@@ -166,8 +185,12 @@ impl Entry {
     pub(crate) fn decode(bytes: &Bytes) -> Result<Entry, Malformed> {
         let mut d = Decoder::shared(bytes);
         let entry = match d.u8()? {
-            1 => decode_transaction(&mut d)?,
-            2 => Entry::Clear { collection: CollectionNumber(d.u64()?), count: d.u32()? },
+            kind @ (1 | 3) => decode_transaction(&mut d, kind == 3)?,
+            2 => {
+                let stretch = Stretch { number: CollectionNumber(d.u64()?), range: HashRange::ALL };
+                Entry::Clear { stretch, count: d.u32()? }
+            }
+            4 => Entry::Clear { stretch: d.get()?, count: d.u32()? },
             _ => return Err(Malformed::new("log entry", "is of an unknown kind")),
         };
         d.finish("log entry")?;
@@ -175,16 +198,33 @@ impl Entry {
     }
 }
 
-fn decode_transaction(d: &mut Decoder<'_>) -> Result<Entry, Malformed> {
+fn decode_transaction(d: &mut Decoder<'_>, has_parts: bool) -> Result<Entry, Malformed> {
     let mut given = Vec::new();
     for _ in 0..d.len(12)? {
         given.push(BlockRun::new(d.u64()?, u64::from(d.u32()?)));
     }
-    let collection = d.get()?;
+    let mut parts = Vec::new();
+    for _ in 0..if has_parts { d.len(10)? } else { 0 } {
+        parts.push(decode_part(d)?);
+    }
+    let (transaction, direct) = decode_changes(d)?;
+    Ok(Entry::Transaction { transaction: Transaction { parts, ..transaction }, given, direct })
+}
+
+fn decode_part(d: &mut Decoder<'_>) -> Result<Part, Malformed> {
+    let (kind, range) = (d.u8()?, d.get()?);
+    match kind {
+        1 => Ok(Part::Split { range, child: decode_changes(d)?.0 }),
+        2 => Ok(Part::Merge { range, source: d.get()? }),
+        _ => Err(Malformed::new("log entry", "has a part of an unknown kind")),
+    }
+}
+
+fn decode_changes(d: &mut Decoder<'_>) -> Result<(Transaction, Vec<DirectWrite>), Malformed> {
+    let mut transaction = Transaction::new(d.get()?);
     let flags = d.u8()?;
-    let objects = d.get()?;
-    let (create, remove) = (flags & 1 != 0, flags & 2 != 0);
-    let mut transaction = Transaction { collection, create, remove, objects, ops: Vec::new() };
+    (transaction.create, transaction.remove) = (flags & 1 != 0, flags & 2 != 0);
+    transaction.objects = d.get()?;
     let mut direct = Vec::new();
     for op in 0..d.len(3)? {
         let at = d.u16()?;
@@ -210,5 +250,5 @@ fn decode_transaction(d: &mut Decoder<'_>) -> Result<Entry, Malformed> {
         }
         transaction.ops.push((at, change));
     }
-    Ok(Entry::Transaction { transaction, given, direct })
+    Ok((transaction, direct))
 }

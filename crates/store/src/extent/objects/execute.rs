@@ -11,11 +11,13 @@ use crate::contract::StoreError;
 use crate::extent::layout::BlockRun;
 use crate::extent::log::record::DirectWrite;
 use crate::extent::objects::object::Object;
+use crate::extent::state::collection::{Collection, Stretch};
 use crate::extent::state::db::{Db, Found};
 use crate::extent::state::memtable::Entry;
 use crate::extent::tree::Fault;
 use crate::extent::tree::keys::{self, CollectionNumber, Key, ObjectNumber};
-use crate::transaction::{Op, Transaction};
+use crate::id::CollectionId;
+use crate::transaction::{Op, Part, Transaction};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -86,7 +88,7 @@ pub(crate) struct Work<'a> {
 
 /// Refuses what cannot be done as a whole.
 pub(crate) fn check(db: &Db, t: &Transaction) -> Result<(), StoreError> {
-    t.check(db.collections.contains_key(&t.collection))
+    t.check(|id| db.collections.contains_key(id))
 }
 
 /// About how long the log entry is if writes of at least `direct_min` bytes stay out of it, but for their checksums.
@@ -103,8 +105,92 @@ pub(crate) fn entry_bytes(t: &Transaction, direct_min: usize) -> usize {
         Op::OmapRemoveRange(first, end) => first.len() + end.len(),
         _ => 0,
     };
+    let parts: usize = t.parts.iter().map(|part| part_bytes(part, direct_min)).sum();
     let objects: usize = t.objects.iter().map(|o| o.namespace().len() + o.key().len() + o.name().len() + 24).sum();
-    128 + objects + t.ops.iter().map(|(_, op)| of_op(op) + 64).sum::<usize>()
+    128 + parts + objects + t.ops.iter().map(|(_, op)| of_op(op) + 64).sum::<usize>()
+}
+
+fn part_bytes(part: &Part, direct_min: usize) -> usize {
+    if let Part::Split { child, .. } = part { entry_bytes(child, direct_min) } else { 64 }
+}
+
+/// What collections are after a transaction, and what of theirs belongs to none any more.
+struct Arrangement {
+    collections: BTreeMap<CollectionId, Option<Collection>>,
+    dropped: Vec<Stretch>,
+    next_number: u64,
+}
+
+impl Arrangement {
+    /// Of a transaction that `check` has let pass.
+    fn of(db: &Db, t: &Transaction) -> Arrangement {
+        let (collections, dropped) = (BTreeMap::new(), Vec::new());
+        let mut it = Arrangement { collections, dropped, next_number: db.next_number };
+        let mut own = match db.collections.get(&t.collection) {
+            Some(own) => own.clone(),
+            None => it.new_collection(),
+        };
+        for part in &t.parts {
+            let range = part.range();
+            let had = own.within(range);
+            own = match part {
+                Part::Split { child, .. } => {
+                    let new = it.new_collection().with(range, &had);
+                    it.collections.insert(child.collection, Some(new));
+                    // What is written there from now on is not the other's.
+                    let hole = Stretch { number: it.new_number(), range };
+                    own.with(range, &[hole])
+                }
+                Part::Merge { source, .. } => {
+                    let other = &db.collections[source];
+                    it.dropped.extend(had);
+                    let cut = |stretch: &Stretch| stretch.range.without(range).map(|rest| (stretch.number, rest));
+                    for (number, rest) in other.stretches().iter().flat_map(cut) {
+                        it.dropped.extend(rest.map(|range| Stretch { number, range }));
+                    }
+                    it.collections.insert(*source, None);
+                    own.with(range, &other.within(range))
+                }
+            };
+        }
+        it.collections.insert(t.collection, Some(own));
+        it
+    }
+
+    fn new_number(&mut self) -> CollectionNumber {
+        self.next_number += 1;
+        CollectionNumber(self.next_number - 1)
+    }
+
+    fn new_collection(&mut self) -> Collection {
+        Collection::new(self.new_number())
+    }
+
+    fn after(&self, id: CollectionId) -> &Collection {
+        self.collections[&id].as_ref().expect("only sources of merges go")
+    }
+
+    /// Makes it so.
+    fn publish(self, db: &mut Db) {
+        for (id, collection) in self.collections {
+            match collection {
+                Some(collection) => {
+                    db.active.table.put(keys::collection(id), Entry::Raw(collection.value()));
+                    db.collections.insert(id, collection);
+                }
+                None => {
+                    db.active.table.put(keys::collection(id), Entry::Gone);
+                    db.collections.remove(&id);
+                }
+            }
+        }
+        self.dropped.into_iter().for_each(|stretch| drop_stretch(db, stretch));
+    }
+}
+
+fn drop_stretch(db: &mut Db, stretch: Stretch) {
+    db.active.table.put(keys::trash(&stretch), Entry::Raw(Bytes::new()));
+    db.trash.insert(stretch);
 }
 
 /// Runs a transaction that `check` has let pass.
@@ -113,19 +199,22 @@ pub(crate) fn run(db: &mut Db, t: &Transaction, rules: Rules, before: Option<Bef
         remove_collection(db, t);
         return Ok(Outcome::default());
     }
-    let next_number = db.next_number + u64::from(t.create);
-    let number = match db.collections.get(&t.collection) {
-        Some(number) => *number,
-        None => CollectionNumber(db.next_number),
+    // What only changes objects leaves collections as they are.
+    let arrangement = (t.create || !t.parts.is_empty()).then(|| Arrangement::of(db, t));
+    let next_number = arrangement.as_ref().map_or(db.next_number, |arrangement| arrangement.next_number);
+    let collection = match &arrangement {
+        Some(arrangement) => arrangement.after(t.collection).clone(),
+        None => db.collections[&t.collection].clone(),
     };
     let mut work = Work::new(db, rules, before, next_number);
-    work.name_objects(t, number);
-    match t.ops.iter().enumerate().try_for_each(|(at, (object, op))| work.apply(at, usize::from(*object), op)) {
+    let parts = t.parts.iter().try_for_each(|part| match (part, &arrangement) {
+        (Part::Split { child, .. }, Some(arrangement)) => work.apply_all(child, arrangement.after(child.collection)),
+        _ => Ok(()),
+    });
+    match parts.and_then(|()| work.apply_all(t, &collection)) {
         Ok(()) => {
-            if t.create {
-                work.db.collections.insert(t.collection, number);
-                let value = Bytes::copy_from_slice(&number.0.to_le_bytes());
-                work.db.active.table.put(keys::collection(t.collection), Entry::Raw(value));
+            if let Some(arrangement) = arrangement {
+                arrangement.publish(work.db);
             }
             Ok(work.publish())
         }
@@ -137,16 +226,15 @@ pub(crate) fn run(db: &mut Db, t: &Transaction, rules: Rules, before: Option<Bef
 }
 
 fn remove_collection(db: &mut Db, t: &Transaction) {
-    if let Some(number) = db.collections.remove(&t.collection) {
-        db.trash.insert(number);
+    if let Some(collection) = db.collections.remove(&t.collection) {
         db.active.table.put(keys::collection(t.collection), Entry::Gone);
-        db.active.table.put(keys::trash(number), Entry::Raw(Bytes::new()));
+        collection.stretches().iter().for_each(|stretch| drop_stretch(db, *stretch));
     }
 }
 
-/// Removes up to `count` objects of a removed collection, and the collection's number with the last of them.
-pub(crate) fn clear(db: &mut Db, collection: CollectionNumber, count: u32) -> Result<(), Fault> {
-    let (mut scan, end) = (db.scan(&keys::objects(collection)), keys::objects_end(collection));
+/// Removes up to `count` objects of a removed collection's stretch, and the stretch with the last of them.
+pub(crate) fn clear(db: &mut Db, stretch: Stretch, count: u32) -> Result<(), Fault> {
+    let (mut scan, end) = (db.scan(&keys::objects(&stretch)), keys::objects_end(&stretch));
     let mut found = Vec::new();
     while found.len() < count as usize {
         match scan.next(db, &end)? {
@@ -166,8 +254,8 @@ pub(crate) fn clear(db: &mut Db, collection: CollectionNumber, count: u32) -> Re
     }
     db.note_shared();
     if last {
-        db.trash.remove(&collection);
-        db.active.table.put(keys::trash(collection), Entry::Gone);
+        db.trash.remove(&stretch);
+        db.active.table.put(keys::trash(&stretch), Entry::Gone);
     }
     Ok(())
 }
@@ -189,10 +277,11 @@ impl<'a> Work<'a> {
     }
 
     /// One slot per object, also where the table names one twice.
-    fn name_objects(&mut self, t: &Transaction, collection: CollectionNumber) {
+    fn name_objects(&mut self, t: &Transaction, collection: &Collection) {
         let mut by_key: BTreeMap<Key, usize> = BTreeMap::new();
+        self.slot_of.clear();
         for id in &t.objects {
-            let key = keys::object(collection, id);
+            let key = keys::object(collection.number_of(id), id);
             let next = self.slots.len();
             let slot = *by_key.entry(key.clone()).or_insert(next);
             if slot == next {
@@ -200,6 +289,12 @@ impl<'a> Work<'a> {
             }
             self.slot_of.push(slot);
         }
+    }
+
+    /// The ops of a transaction on its collection, or on the one that is split off it; the objects of both differ.
+    fn apply_all(&mut self, t: &Transaction, collection: &Collection) -> Result<(), Fault> {
+        self.name_objects(t, collection);
+        t.ops.iter().enumerate().try_for_each(|(at, (object, op))| self.apply(at, usize::from(*object), op))
     }
 
     fn load(&mut self, slot: usize) -> Result<(), Fault> {

@@ -6,6 +6,7 @@
 use crate::contract::StoreError;
 use crate::extent::layout::BLOCK;
 use crate::extent::objects::object::Object;
+use crate::extent::state::collection::Stretch;
 use crate::extent::state::db::{Db, Found};
 use crate::extent::tree::Fault;
 use crate::extent::tree::keys;
@@ -52,10 +53,14 @@ pub(crate) fn answer(db: &mut Db, request: &ReadRequest) -> Result<Answer, Fault
     if request.what == ReadWhat::Collections {
         return plain(ReadResult::Collections(db.collections.keys().copied().collect()));
     }
-    let number = *db.collections.get(&request.collection).ok_or(StoreError::NoCollection)?;
+    let collection = db.collections.get(&request.collection).ok_or(StoreError::NoCollection)?;
     match &request.what {
-        ReadWhat::List(want) => plain(list(db, number, want)?),
+        ReadWhat::List(want) => {
+            let stretches = collection.stretches().clone();
+            plain(list(db, &stretches, want)?)
+        }
         ReadWhat::Object(id, want) => {
+            let number = collection.number_of(id);
             let Some(object) = db.object(&keys::object(number, id))? else {
                 return plain(ReadResult::Object(Box::new(missing(want))));
             };
@@ -198,19 +203,23 @@ fn omap_part(db: &mut Db, object: &Object, want: &OmapWant) -> Result<OmapPart, 
     Ok(part)
 }
 
-fn list(db: &mut Db, number: keys::CollectionNumber, want: &ListWant) -> Result<ReadResult, Fault> {
+fn list(db: &mut Db, stretches: &[Stretch], want: &ListWant) -> Result<ReadResult, Fault> {
     let max = want.max.min(LIST_OBJECTS_MAX);
-    let from = want.from.as_ref().map_or(keys::objects(number), |id| keys::object(number, id));
-    let (mut scan, end) = (db.scan(&from), keys::objects_end(number));
+    let first = want.from.as_ref().map_or(0, |id| id.reversed_hash());
     let mut entries = Vec::new();
-    while let Some((key, found)) = scan.next(db, &end)? {
-        let id = keys::read_object(&key)?;
-        if entries.len() == max {
-            return Ok(ReadResult::List { entries, next: Some(id) });
+    for stretch in stretches.iter().filter(|stretch| stretch.range.last() >= first) {
+        let within = want.from.as_ref().filter(|id| stretch.range.contains(id.reversed_hash()));
+        let from = within.map_or(keys::objects(stretch), |id| keys::object(stretch.number, id));
+        let (mut scan, end) = (db.scan(&from), keys::objects_end(stretch));
+        while let Some((key, found)) = scan.next(db, &end)? {
+            let id = keys::read_object(&key)?;
+            if entries.len() == max {
+                return Ok(ReadResult::List { entries, next: Some(id) });
+            }
+            let Found::Object(object) = found else { continue };
+            let attr = want.attr.as_ref().and_then(|name| object.attr(name).cloned());
+            entries.push(ListEntry { id, attr });
         }
-        let Found::Object(object) = found else { continue };
-        let attr = want.attr.as_ref().and_then(|name| object.attr(name).cloned());
-        entries.push(ListEntry { id, attr });
     }
     Ok(ReadResult::List { entries, next: None })
 }

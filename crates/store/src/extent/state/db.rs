@@ -15,8 +15,9 @@ use crate::extent::objects::object::{Mapped, Object};
 use crate::extent::space::Space;
 use crate::extent::space::shared::Shared;
 use crate::extent::state::cache::Cache;
+use crate::extent::state::collection::{Collection, Stretch};
 use crate::extent::state::memtable::{Entry, Memtable, Said};
-use crate::extent::tree::keys::{self, CollectionNumber, Key};
+use crate::extent::tree::keys::{self, Key};
 use crate::extent::tree::page::{Page, PagePtr};
 use crate::extent::tree::{self, Fault, Pages, TreeScan};
 use crate::id::CollectionId;
@@ -64,9 +65,9 @@ pub(crate) struct Db {
     fresh: VecDeque<(u64, Fetched)>,
     /// Data of large writes whose device requests have not ended.
     pub(crate) direct: FixedHashMap<u64, Bytes>,
-    pub(crate) collections: BTreeMap<CollectionId, CollectionNumber>,
-    /// Removed collections whose objects are still there.
-    pub(crate) trash: BTreeSet<CollectionNumber>,
+    pub(crate) collections: BTreeMap<CollectionId, Collection>,
+    /// What removed collections had, where objects are still there.
+    pub(crate) trash: BTreeSet<Stretch>,
     pub(crate) shared: Shared,
     pub(crate) space: Space,
     pub(crate) next_number: u64,

@@ -5,5 +5,6 @@
 //! Read next: `db` (the layers), `memtable` (one layer's changes), `cache` (what was read).
 
 pub(crate) mod cache;
+pub(crate) mod collection;
 pub(crate) mod db;
 pub(crate) mod memtable;

@@ -5,6 +5,8 @@
 //!
 //! Invariant: for two objects of a collection, the order of their keys is the order of their ids.
 
+use crate::extent::state::collection::Stretch;
+use crate::hash_range::HashRange;
 use crate::id::{CollectionId, ObjectId};
 use base::{PgId, PoolId, SnapId};
 use wire::Malformed;
@@ -17,7 +19,7 @@ pub(crate) const OBJECT: u8 = 2;
 pub(crate) const OMAP: u8 = 3;
 /// A run of blocks that several objects share.
 pub(crate) const SHARED: u8 = 4;
-/// The number of a removed collection whose objects are still there.
+/// What a removed collection had, where objects are still there.
 pub(crate) const TRASH: u8 = 5;
 
 /// Numbers a collection for good: one that is removed and made again gets another.
@@ -79,14 +81,23 @@ fn push_text(key: &mut Vec<u8>, text: &[u8]) {
     key.extend_from_slice(&[0, 0]);
 }
 
-/// The first key that no object of the collection is before.
-pub(crate) fn objects(collection: CollectionNumber) -> Key {
-    numbered(OBJECT, collection.0).into()
+/// The first key that no object of the stretch is before.
+pub(crate) fn objects(stretch: &Stretch) -> Key {
+    objects_from(stretch.number, stretch.range.first())
 }
 
-/// The first key after all objects of the collection.
-pub(crate) fn objects_end(collection: CollectionNumber) -> Key {
-    numbered(OBJECT, collection.0 + 1).into()
+fn objects_from(number: CollectionNumber, reversed_hash: u32) -> Key {
+    let mut key = numbered(OBJECT, number.0);
+    key.extend_from_slice(&reversed_hash.to_be_bytes());
+    key.into()
+}
+
+/// The first key after all objects of the stretch.
+pub(crate) fn objects_end(stretch: &Stretch) -> Key {
+    match stretch.range.last().checked_add(1) {
+        Some(next) => objects_from(stretch.number, next),
+        None => numbered(OBJECT, stretch.number.0 + 1).into(),
+    }
 }
 
 pub(crate) fn object(collection: CollectionNumber, id: &ObjectId) -> Key {
@@ -172,8 +183,26 @@ pub(crate) fn shared(block: u64) -> Key {
     numbered(SHARED, block).into()
 }
 
-pub(crate) fn trash(collection: CollectionNumber) -> Key {
-    numbered(TRASH, collection.0).into()
+pub(crate) fn trash(stretch: &Stretch) -> Key {
+    let mut key = numbered(TRASH, stretch.number.0);
+    if stretch.range != HashRange::ALL {
+        key.extend_from_slice(&stretch.range.first().to_be_bytes());
+        key.extend_from_slice(&stretch.range.last().to_be_bytes());
+    }
+    key.into()
+}
+
+pub(crate) fn read_trash(key: &[u8]) -> Result<Stretch, Malformed> {
+    let parse = || {
+        let number = CollectionNumber(number(key)?);
+        let word = |at: usize| Some(u32::from_be_bytes(key.get(at..at + 4)?.try_into().ok()?));
+        match key.len() {
+            9 => Some(Stretch { number, range: HashRange::ALL }),
+            17 => Some(Stretch { number, range: HashRange::new(word(9)?, word(13)?)? }),
+            _ => None,
+        }
+    };
+    parse().ok_or(Malformed::new("removed collection", "has no number"))
 }
 
 #[cfg(test)]
@@ -199,8 +228,16 @@ mod tests {
             let number = CollectionNumber(7);
             let (ka, kb) = (object(number, &a), object(number, &b));
             prop_assert_eq!(ka.cmp(&kb), a.cmp(&b), "{:?} {:?}", a, b);
-            prop_assert_eq!(read_object(&ka), Ok(a));
-            prop_assert!(objects(number) < ka && ka < objects_end(number));
+            prop_assert_eq!(read_object(&ka), Ok(a.clone()));
+            let stretch = Stretch { number, range: HashRange::ALL };
+            prop_assert!(objects(&stretch) < ka && ka < objects_end(&stretch));
+            let (first, second) = (a.reversed_hash(), b.reversed_hash());
+            if let Some(range) = HashRange::new(first, second) {
+                let stretch = Stretch { number, range };
+                prop_assert!(objects(&stretch) < ka && ka < objects_end(&stretch));
+                prop_assert!(first == 0 || object(number, &ObjectId::new(0, b"", b"", b"z", SnapId::HEAD)) < objects(&stretch));
+                prop_assert_eq!(read_trash(&trash(&stretch)), Ok(stretch));
+            }
         }
     }
 

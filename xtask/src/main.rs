@@ -32,7 +32,10 @@ usage: cargo xtask VERB
                    ARGS are those of tests/clients/stress_rbd.py
   stress-kill [ARGS...]
                    all daemons killed with -9 again and again under fio with verification, fsck after each: ARGS are
-                   those of tests/clients/stress_kill.py, such as --rounds 200";
+                   those of tests/clients/stress_kill.py, such as --rounds 200
+  thrash [ARGS...] OSDs killed, stopped, restarted, marked out and in and replaced while pools get more placement groups,
+                   under fio with verification and clients with models: ARGS are those of tests/clients/thrash.py,
+                   such as --seconds 600";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -59,6 +62,7 @@ fn verb(words: &[&str]) -> Result<()> {
         ["clients-of", suite, ref tests @ ..] => clients::test_with_release(suite, tests),
         ["stress", ref args @ ..] => stress("stress_rados.py", args),
         ["stress-kill", ref args @ ..] => stress("stress_kill.py", args),
+        ["thrash", ref args @ ..] => stress("thrash.py", args),
         ["stress-rbd", ref args @ ..] => stress("stress_rbd.py", args),
         _ => bail!("{USAGE}"),
     }

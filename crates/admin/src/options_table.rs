@@ -97,6 +97,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("mon_allow_pool_size_one", Bool, "false", "Let pools have a single replica"),
     option("mon_max_osd", Int, "10000", "The highest OSD id, and one more"),
     option("mon_max_pg_per_osd", Uint, "250", "Placement groups that an OSD should carry at most").min(1.0),
+    option("mgr_max_pg_num_change", Uint, "128", "Placement groups that a pool gets or loses in one step"),
+    option("target_max_misplaced_ratio", Float, "0.050000", "Share of misplaced objects above which pgp_num waits"),
     option("mon_max_pool_pg_num", Uint, "65536", "Placement groups of a pool at most"),
     option("mon_pg_warn_min_per_osd", Uint, "0", "Warn when OSDs carry fewer placement groups than this"),
     option("mon_osd_blocklist_default_expire", Float, "3600.000000", "Seconds that an entry of the blocklist lasts")

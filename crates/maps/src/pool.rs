@@ -248,6 +248,12 @@ impl PgPool {
         PgId::new(raw.pool, stable_mod(raw.seed, self.pg_num, mask(self.pg_num)))
     }
 
+    /// How many of the lowest bits of an object's hash are those of its placement group's seed (v16.2
+    /// `src/osd/osd_types.cc`, `pg_t::get_split_bits`).
+    pub fn split_bits(&self, seed: u32) -> u32 {
+        split_bits(seed, self.pg_num)
+    }
+
     /// The seed that CRUSH is asked with (`raw_pg_to_pps`).
     pub fn placement_seed(&self, pg: PgId) -> u32 {
         let folded = stable_mod(pg.seed, self.pgp_num, mask(self.pgp_num));
@@ -309,7 +315,46 @@ impl PgPool {
     }
 }
 
+/// The placement group that had a group's objects when its pool had only so many of them (`pg_t::get_ancestor`).
+pub fn ancestor(pg: PgId, pg_num: u32) -> PgId {
+    PgId::new(pg.pool, stable_mod(pg.seed, pg_num, mask(pg_num)))
+}
+
+fn split_bits(seed: u32, pg_num: u32) -> u32 {
+    let mask = mask(pg_num);
+    // Where the next bit would lead to a group that there is not, that bit is not looked at.
+    let bits = mask.count_ones();
+    let sibling = seed | (mask ^ mask >> 1);
+    if seed & (mask ^ mask >> 1) == 0 && sibling >= pg_num { bits.saturating_sub(1) } else { bits }
+}
+
 /// The smallest 2^n - 1 that covers `count - 1`.
 fn mask(count: u32) -> u32 {
     u32::MAX.checked_shr(count.saturating_sub(1).leading_zeros()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_has_the_hashes_that_end_in_its_bits_and_its_ancestor_had_them() {
+        for pg_num in 1..70 {
+            let mut pool = PgPool::default();
+            pool.set_pg_num(pg_num);
+            for hash in (0..3000u32).map(|i| i.wrapping_mul(0x9E37_79B9)) {
+                let raw = PgId::new(base::PoolId(1), hash);
+                let pg = pool.raw_pg_to_pg(raw);
+                for seed in 0..pg_num {
+                    let ends = (hash ^ seed) & !u32::MAX.checked_shl(pool.split_bits(seed)).unwrap_or(0) == 0;
+                    assert_eq!(ends, seed == pg.seed, "{pg_num} {hash} {seed}");
+                }
+                for fewer in 1..=pg_num {
+                    let mut before = PgPool::default();
+                    before.set_pg_num(fewer);
+                    assert_eq!(ancestor(pg, fewer), before.raw_pg_to_pg(raw));
+                }
+            }
+        }
+    }
 }

@@ -12,6 +12,6 @@ pub mod show;
 
 pub use object::{ObjectStatCollection, ObjectStatSum};
 pub use osd::{HeartbeatTimes, OsdStat, PerfStat, PingTimes, StoreStatfs};
-pub use pg::{PgShard, PgStat};
+pub use pg::{InvalidStats, PgShard, PgStat};
 pub use pg_state::PgState;
 pub use pool::{ClusterStatfs, PoolStat};

@@ -320,6 +320,7 @@ impl Mon {
         self.watch_osds(now);
         self.stats.tick(now);
         self.watch_fullness(now);
+        self.step_pg_nums();
         self.watch_health(now);
         if self.log.dirty() && self.propose_at.is_none() {
             self.propose_at = Some(now);

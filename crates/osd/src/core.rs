@@ -84,6 +84,8 @@ pub struct ReadFor {
 pub enum CommitFor {
     /// A placement group's.
     Pg(PgId, PgCommit),
+    /// What became of a placement group by a split.
+    Resize,
     /// The OSD's own records, for which nothing waits.
     Own,
     /// A piece of a measurement of the store.
@@ -352,7 +354,12 @@ impl Core {
 
     /// Whether the store still owes a commit of this PG.
     pub fn is_committing(&self, pg: PgId) -> bool {
-        self.commits.values().any(|commit| matches!(commit.whose, CommitFor::Pg(id, _) if id == pg))
+        let concerns = |whose: &CommitFor| match whose {
+            CommitFor::Pg(id, _) => *id == pg,
+            CommitFor::Resize => true,
+            CommitFor::Own | CommitFor::Bench => false,
+        };
+        self.commits.values().any(|commit| concerns(&commit.whose))
     }
 
     /// What was left with a commit.

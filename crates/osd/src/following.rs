@@ -17,6 +17,11 @@ use wire::messages;
 use wire::net::{NetCommand, Peer};
 use wire::types::EntityAddr;
 
+/// Whether a pool has another number of PGs.
+fn resizes(before: &OsdMap, map: &OsdMap) -> bool {
+    map.pools.iter().any(|(id, pool)| before.pool(*id).is_some_and(|old| old.pg_num != pool.pg_num))
+}
+
 impl Osd {
     /// New maps.
     pub(crate) fn maps(&mut self, message: &messages::OsdMap) {
@@ -39,6 +44,9 @@ impl Osd {
             // Before the first map ever there is nothing to be contiguous with; epoch 1 begins everything.
             let contiguous = next.contiguous && (previous.is_some() || next.map.epoch.0 == 1);
             let change = self.core.placement.follow(previous, &next.map, contiguous);
+            if previous.is_none_or(|previous| resizes(previous, &next.map)) {
+                self.resize_pgs(&next.map);
+            }
             moved.extend(change.moved);
             for pg in change.gone {
                 moved.remove(&pg);
@@ -139,7 +147,10 @@ impl Osd {
                 if !sets.concerns(me) || !is_served(&self.core.map, id.pool) {
                     continue;
                 }
-                self.pgs.insert(*id, Box::new(Pg::new(*id)));
+                let mut pg = Pg::new(*id);
+                pg.info.pg_num = self.core.map.pool(id.pool).map_or(0, |pool| pool.pg_num);
+                pg.info.resized_at = self.core.epoch();
+                self.pgs.insert(*id, Box::new(pg));
             }
             let pg = self.pgs.get_mut(id).expect("it is there now");
             pg.start_interval(&mut self.core, sets, since, self.life.up);

@@ -37,6 +37,7 @@ pub mod recovery_pace;
 pub mod replication;
 pub mod reply;
 pub mod requests;
+mod resizing;
 pub mod room;
 pub mod scheduler;
 pub mod scrub_pace;

@@ -121,6 +121,9 @@ impl Osd {
             transport_base: Transport::default(),
         };
         osd.apply_options();
+        // The power may have gone between the map and what it asks for.
+        let map = Arc::clone(&osd.core.map);
+        osd.resize_pgs(&map);
         osd
     }
 
@@ -258,7 +261,7 @@ impl Osd {
             return self.stop();
         }
         match commit {
-            CommitFor::Own => {}
+            CommitFor::Own | CommitFor::Resize => {}
             CommitFor::Bench => self.bench_committed(),
             CommitFor::Pg(id, what) => {
                 if let Some(pg) = self.pgs.get_mut(&id) {

@@ -11,6 +11,7 @@
 use crate::limits::PAST_INTERVALS_MAX;
 use base::{Epoch, OsdId, PgId};
 use maps::mapping::Mapping;
+use maps::pool::ancestor;
 use maps::{OsdMap, UpActing};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -107,6 +108,9 @@ impl Placement {
 
     /// Follows from `before` (none for the first map ever) to `map`. `contiguous` says that no map lies between.
     pub fn follow(&mut self, before: Option<&OsdMap>, map: &Arc<OsdMap>, contiguous: bool) -> Moved {
+        if let Some(before) = before {
+            self.split_histories(before, map);
+        }
         let mut candidates = self.mapping.update(map);
         candidates.extend(self.histories.keys().filter(|pg| !map.pg_exists(**pg)));
         if let Some(before) = before {
@@ -135,6 +139,18 @@ impl Placement {
         out
     }
 
+    /// A PG that comes of a split has been where the PG was of which it was a part.
+    fn split_histories(&mut self, before: &OsdMap, map: &OsdMap) {
+        for (id, pool) in &map.pools {
+            let Some(old) = before.pool(*id).filter(|old| old.pg_num < pool.pg_num) else { continue };
+            for pg in (old.pg_num..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
+                if let Some(history) = self.histories.get(&ancestor(pg, old.pg_num)).cloned() {
+                    self.histories.entry(pg).or_insert(history);
+                }
+            }
+        }
+    }
+
     /// PGs whose pool changed its sizes or its number of PGs: an interval ends although nobody moved.
     fn resized(&self, before: &OsdMap, map: &OsdMap) -> Vec<PgId> {
         let changed = map.pools.iter().filter(|(id, pool)| {
@@ -150,8 +166,7 @@ impl Placement {
     fn follow_one(&mut self, pg: PgId, now: UpActing, before: Option<&OsdMap>, map: &OsdMap, contiguous: bool) -> bool {
         let epoch = map.epoch;
         let Some(history) = self.histories.get_mut(&pg) else {
-            // A pool that was not in the map just before is new in this one. A PG that an old pool got by splitting is
-            // not: its objects are elsewhere.
+            // A pool that was not in the map just before is new in this one.
             let new_pool = before.map_or(epoch.0 <= 1, |b| b.pool(pg.pool).is_none());
             let born_known = contiguous && new_pool;
             let fresh = PgHistory { current: now, since: epoch, known_since: epoch, born_known, past: VecDeque::new() };

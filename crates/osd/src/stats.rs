@@ -9,7 +9,7 @@ use crate::pg::peering::Step;
 use crate::pg::{Pg, Role};
 use base::hash::FixedHashMap;
 use base::{Duration, Instant, PgId};
-use maps::stats::{ObjectStatCollection, ObjectStatSum, OsdStat, PerfStat, PgStat, PgState, StoreStatfs};
+use maps::stats::{InvalidStats, ObjectStatCollection, ObjectStatSum, OsdStat, PerfStat, PgStat, PgState, StoreStatfs};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Encode;
 use wire::messages::{PaxosHead, PgStats, Sealed};
@@ -249,6 +249,7 @@ pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
         last_deep_scrub: pg.info.scrubs.last_deep,
         last_deep_scrub_stamp: pg.info.scrubs.deep_stamp,
         last_clean_scrub_stamp: pg.info.scrubs.clean_stamp,
+        invalid: InvalidStats { all: pg.info.unsettled, ..InvalidStats::default() },
         stats: ObjectStatCollection { sum, ..ObjectStatCollection::default() },
         log_size: pg.log.len() as i64,
         ondisk_log_size: pg.log.len() as i64,

@@ -110,6 +110,8 @@ pub struct ListWant {
 pub struct ListEntry {
     /// Its name.
     pub id: ObjectId,
+    /// Its size in bytes.
+    pub size: u64,
     /// The attribute asked for, where the object has it.
     pub attr: Option<Bytes>,
 }

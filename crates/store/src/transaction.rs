@@ -6,10 +6,10 @@
 //! Invariant: each op's object index is inside `objects`; the constructors and the decoder see to it.
 
 use crate::contract::StoreError;
-use crate::id::{CollectionId, ObjectId};
-use crate::limits::OBJECT_BYTES_MAX;
 use crate::hash_range::HashRange;
 use crate::id::RECORD;
+use crate::id::{CollectionId, ObjectId};
+use crate::limits::OBJECT_BYTES_MAX;
 use bytes::{Bytes, BytesMut};
 use wire::{Decoder, Encoder, Malformed};
 

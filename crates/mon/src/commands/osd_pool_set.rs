@@ -1,10 +1,11 @@
 //! `osd pool set`: changing a pool's settings.
 //!
-//! Follows Ceph v16.2 `src/mon/OSDMonitor.cc` (`prepare_command_pool_set`). The number of placement groups is not
-//! changed after creation yet (splitting and merging come with a later issue), and says so.
+//! Follows Ceph v16.2 `src/mon/OSDMonitor.cc` (`prepare_command_pool_set`). Of the number of placement groups only the
+//! target is set here; `pg_num_steps` goes there.
 
 use super::osd_pool::pool_named;
 use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
+use crate::limits::POOL_PG_NUM_MAX;
 use crate::mon::Mon;
 use base::{Errno, PoolId};
 use maps::PgPool;
@@ -37,7 +38,7 @@ fn set(mon: &mut Mon, call: &Call) -> Answer {
     match var.as_str() {
         "size" => set_size(mon, call, id, &pool, &val)?,
         "min_size" => set_min_size(mon, id, &pool, &val)?,
-        "pg_num" | "pgp_num" | "pgp_num_actual" => keep_pg_num(&pool, &var, &val)?,
+        "pg_num" | "pgp_num" | "pgp_num_actual" => set_pg_num(mon, id, &pool, &var, &val)?,
         "crush_rule" => set_rule(mon, id, &val)?,
         "pg_autoscale_mode" => {
             let Some(mode) = AutoscaleMode::from_name(&val) else {
@@ -124,16 +125,65 @@ fn set_min_size(mon: &mut Mon, id: PoolId, pool: &PgPool, val: &str) -> Result<(
     Ok(())
 }
 
-fn keep_pg_num(pool: &PgPool, var: &str, val: &str) -> Result<(), Refused> {
+fn set_pg_num(mon: &mut Mon, id: PoolId, pool: &PgPool, var: &str, val: &str) -> Result<(), Refused> {
+    let shown = var.trim_end_matches("_actual");
+    if pool.flags.contains(PoolFlags::NOPGCHANGE) {
+        let text = format!("pool {shown} change is disabled; you must unset nopgchange flag for the pool first");
+        return refuse(Errno::EPERM, text);
+    }
     let number = parse_int(val)?;
-    let current = if var == "pg_num" { pool.pg_num } else { pool.pgp_num };
-    if number == i64::from(current) {
-        return Ok(());
+    if var == "pg_num" {
+        return set_pg_num_target(mon, id, pool, number);
     }
     if number <= 0 {
-        return refuse(Errno::EINVAL, format!("{var} must be greater than 0"));
+        return refuse(Errno::EINVAL, format!("specified pgp_num must > 0, but you set to {number}"));
     }
-    refuse(Errno::EOPNOTSUPP, format!("changing {var} of an existing pool is not supported yet; make a new pool"))
+    let most = if var == "pgp_num" { pool.pg_num_target } else { pool.pg_num };
+    if number > i64::from(most) {
+        return refuse(Errno::EINVAL, format!("specified pgp_num {number} > pg_num {most}"));
+    }
+    let number = number as u32;
+    mon.osds.edit_pool(id, |pool| {
+        *if var == "pgp_num" { &mut pool.pgp_num_target } else { &mut pool.pgp_num } = number;
+    });
+    Ok(())
+}
+
+fn set_pg_num_target(mon: &mut Mon, id: PoolId, pool: &PgPool, number: i64) -> Result<(), Refused> {
+    if number == i64::from(pool.pg_num_target) {
+        return Ok(());
+    }
+    if number <= 0 || number > POOL_PG_NUM_MAX {
+        let text = format!(
+            "'pg_num' must be greater than 0 and less than or equal to {POOL_PG_NUM_MAX} (you may adjust 'mon max pool pg num' for higher values)"
+        );
+        return refuse(Errno::ERANGE, text);
+    }
+    let bound = |key: OptionKey| match pool.options.0.get(&key) {
+        Some(OptionValue::Int(bound)) => Some(*bound),
+        _ => None,
+    };
+    if let Some(min) = bound(OptionKey::PG_NUM_MIN).filter(|min| number < *min) {
+        return refuse(Errno::EINVAL, format!("specified pg_num {number} < pg_num_min {min}"));
+    }
+    if let Some(max) = bound(OptionKey::PG_NUM_MAX).filter(|max| number > *max) {
+        return refuse(Errno::EINVAL, format!("specified pg_num {number} > pg_num_max {max}"));
+    }
+    let number = number as u32;
+    if number < pool.pg_num {
+        return refuse(Errno::EOPNOTSUPP, "merging placement groups is not supported: pg_num can only grow");
+    }
+    if number > pool.pg_num_target {
+        mon.check_pg_count(Some(id), number, pool.size)?;
+    }
+    mon.osds.edit_pool(id, |pool| {
+        // pgp_num follows, unless the operator has given it a way of its own.
+        if pool.pg_num_target == pool.pgp_num_target {
+            pool.pgp_num_target = number;
+        }
+        pool.pg_num_target = number;
+    });
+    Ok(())
 }
 
 fn set_rule(mon: &mut Mon, id: PoolId, val: &str) -> Result<(), Refused> {

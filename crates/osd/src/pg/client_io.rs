@@ -23,6 +23,7 @@ use crate::session::{Share, Until};
 use crate::watch::Effect;
 use base::{EVersion, Epoch, Errno, Instant};
 use bytes::Bytes;
+use std::sync::Arc;
 use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, STAGED, StoreError, Transaction};
 use wire::Encode;
 use wire::messages::{OpOutcome, OsdOp};
@@ -277,7 +278,7 @@ impl Pg {
     /// The interval in which a request began is over. A primary still owes an answer; others leave that to the next.
     pub fn restart_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         match crate::ops::plan_at(request.message.snap, &request.message.ops) {
-            Ok(plan) if self.is_primary() && request.trims.is_none() => {
+            Ok(plan) if self.is_primary() && request.trims.is_none() && self.has_place_of(core, &request) => {
                 request.begin_again(plan);
                 self.handle_request(core, request);
             }
@@ -474,7 +475,7 @@ impl Pg {
             outcome.state.info.user_version
         };
         outcome.seal(version, user_version);
-        self.count_write(&before, &outcome);
+        self.count_write(&request.object, &before, &outcome);
         let mut transaction = Transaction::new(self.collection());
         transaction.ops.reserve_exact(outcome.changes.len() + 2);
         transaction.objects.push(request.object.clone());
@@ -513,8 +514,10 @@ impl Pg {
         });
     }
 
-    fn count_write(&mut self, before: &ObjectState, outcome: &Outcome) {
-        self.info.totals.change(before.totals(), outcome.state.totals());
+    fn count_write(&mut self, object: &ObjectId, before: &ObjectState, outcome: &Outcome) {
+        let (before, after) = (before.totals(), outcome.state.totals());
+        self.info.totals.change(before, after);
+        self.survey_change(object, before, after);
         if outcome.ops.is_empty() {
             // The PG's own: no client wrote.
             return;
@@ -600,8 +603,11 @@ impl Pg {
         queued.sort_by_key(|request| (request.conn, request.tid));
         all.extend(queued);
         all.extend(self.waiting.drain(..));
-        let gone =
-            |request: &ClientRequest, core: &Core| request.trims.is_some() || core.sessions.get(request.conn).is_none();
+        // Those for objects that belong to another PG now are sent there by who knows of it.
+        let (id, map) = (self.id, Arc::clone(&core.map));
+        let gone = |request: &ClientRequest, core: &Core| {
+            request.trims.is_some() || core.sessions.get(request.conn).is_none() || !has_place_of(&map, id, request)
+        };
         for mut request in all {
             // What it wants from the store was taken when it started.
             match crate::ops::plan_at(request.message.snap, &request.message.ops) {
@@ -612,6 +618,10 @@ impl Pg {
                 _ => core.sessions.release(request.bytes),
             }
         }
+    }
+
+    fn has_place_of(&self, core: &Core, request: &ClientRequest) -> bool {
+        has_place_of(&core.map, self.id, request)
     }
 
     /// Gives up the requests of a PG that this OSD no longer leads, and tells their clients of the new map.
@@ -636,6 +646,12 @@ impl Pg {
             self.handle_request(core, request);
         }
     }
+}
+
+/// Whether the request's object belongs to this PG, by this map.
+fn has_place_of(map: &maps::OsdMap, id: base::PgId, request: &ClientRequest) -> bool {
+    let object = || map.pool(id.pool).map(|pool| pool.raw_pg_to_pg(base::PgId::new(id.pool, request.object.hash())));
+    request.message.object.is_empty() || object() == Some(id)
 }
 
 /// What has to be remembered so that a resent request gets the same answer.

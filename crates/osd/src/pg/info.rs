@@ -1,7 +1,7 @@
 //! What a PG's holder knows about it, and keeps: the record by which peering decides.
 //!
-//! Owns the record's encoding (ours, version 4; of version 3 it reads
-//! what there is). Its counterparts in Ceph are `pg_info_t` and `pg_history_t`.
+//! Owns the record's encoding (ours, version 5; of versions 3 and 4 it reads what there is). Its counterparts in Ceph
+//! are `pg_info_t` and `pg_history_t`.
 
 use super::scrub::record::ScrubRecord;
 use base::{EVersion, Epoch};
@@ -31,7 +31,8 @@ pub struct Totals {
 impl Totals {
     /// Counts something as `after` that was counted as `before`.
     pub fn change(&mut self, before: Totals, after: Totals) {
-        let change = |total: &mut u64, before, after| *total = total.wrapping_sub(before).wrapping_add(after);
+        // What was only guessed may be less than what goes.
+        let change = |total: &mut u64, before, after| *total = total.saturating_add(after).saturating_sub(before);
         change(&mut self.objects, before.objects, after.objects);
         change(&mut self.clones, before.clones, after.clones);
         change(&mut self.bytes, before.bytes, after.bytes);
@@ -50,6 +51,13 @@ impl Decode for Totals {
     const MIN_BYTES: usize = 24;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
         Ok(Totals { objects: d.u64()?, clones: d.u64()?, bytes: d.u64()? })
+    }
+}
+
+impl Totals {
+    /// Each of `parts` equal parts.
+    pub fn divided(&self, parts: u64) -> Totals {
+        Totals { objects: self.objects / parts, clones: self.clones / parts, bytes: self.bytes / parts }
     }
 }
 
@@ -129,11 +137,17 @@ pub struct PgInfo {
     pub totals: Totals,
     /// What scrubs have come to.
     pub scrubs: ScrubRecord,
+    /// How many PGs the pool had when this holder split or merged the PG last; 0 where nothing is stored yet.
+    pub pg_num: u32,
+    /// The map with which that was done, or the first one.
+    pub resized_at: Epoch,
+    /// Whether `totals` are a guess and the index of snapshots lacks clones since the PG was split (`survey`).
+    pub unsettled: bool,
 }
 
 impl Encode for PgInfo {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(4);
+        e.u8(5);
         e.put(&self.last_update);
         e.put(&self.log_tail);
         e.u64(self.last_user_version);
@@ -142,6 +156,9 @@ impl Encode for PgInfo {
         e.put(&self.last_backfill);
         e.put(&self.totals);
         e.put(&self.scrubs);
+        e.u32(self.pg_num);
+        e.put(&self.resized_at);
+        e.bool(self.unsettled);
     }
 }
 
@@ -149,10 +166,10 @@ impl Decode for PgInfo {
     const MIN_BYTES: usize = 66;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let version = d.u8()?;
-        if !matches!(version, 3 | 4) {
+        if !matches!(version, 3..=5) {
             return Err(Malformed::new("pg info", "has an unknown version"));
         }
-        Ok(PgInfo {
+        let mut info = PgInfo {
             last_update: d.get()?,
             log_tail: d.get()?,
             last_user_version: d.u64()?,
@@ -161,6 +178,11 @@ impl Decode for PgInfo {
             last_backfill: d.get()?,
             totals: d.get()?,
             scrubs: if version >= 4 { d.get()? } else { ScrubRecord::default() },
-        })
+            ..PgInfo::default()
+        };
+        if version >= 5 {
+            (info.pg_num, info.resized_at, info.unsettled) = (d.u32()?, d.get()?, d.bool()?);
+        }
+        Ok(info)
     }
 }

@@ -234,6 +234,26 @@ impl PgLog {
         (to > self.tail).then_some(to)
     }
 
+    /// Takes out the entries that are not wanted any more, and gives them.
+    pub fn take_out(&mut self, wanted: impl Fn(&LogEntry) -> bool) -> Vec<LogEntry> {
+        let all = core::mem::take(&mut self.entries);
+        let (kept, out): (Vec<_>, Vec<_>) = all.into_iter().partition(|entry| wanted(entry));
+        self.remembered = 0;
+        self.by_reqid.clear();
+        for entry in kept {
+            self.remembered += usize::from(entry.version <= self.tail);
+            self.hold(entry);
+        }
+        out
+    }
+
+    /// Sets what the PG holds after the newest write; gives that entry, if there is one.
+    pub fn set_totals(&mut self, totals: Totals) -> Option<&LogEntry> {
+        let newest = self.entries.back_mut()?;
+        newest.totals = totals;
+        Some(newest)
+    }
+
     /// Writes the whole log in place of what the log object has.
     pub fn store(&self, t: &mut Transaction) {
         let object = log_object();

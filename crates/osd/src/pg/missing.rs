@@ -14,7 +14,7 @@ use super::log::{LogEntry, PgLog};
 use base::{EVersion, SnapId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use store::{ObjectId, Op, Transaction};
+use store::{HashRange, ObjectId, Op, Transaction};
 use wire::{Decode, Decoder, Encode, Encoder, Malformed};
 
 /// What is to be had of a missing object.
@@ -160,6 +160,15 @@ impl Missing {
         if self.remove(head) {
             t.push(&missing_object(), Op::OmapRemove(vec![head.to_bytes()]));
         }
+    }
+
+    /// Takes out the objects of a range, and gives the set of them.
+    pub fn take_range(&mut self, range: HashRange) -> Missing {
+        let mut rest = self.objects.split_off(&HashRange::start(range.first()));
+        if let Some(next) = range.last().checked_add(1) {
+            self.objects.append(&mut rest.split_off(&HashRange::start(next)));
+        }
+        Missing { objects: rest }
     }
 
     /// Forgets everything, on disk as well.

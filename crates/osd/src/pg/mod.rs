@@ -29,6 +29,8 @@ pub mod replica;
 pub mod replica_reads;
 pub mod scrub;
 pub mod snaps;
+pub mod split;
+mod survey;
 pub mod trimming;
 pub mod watching;
 
@@ -70,6 +72,8 @@ pub enum PgRead {
     PartToGive(Epoch),
     /// What is here of such a part, in this attempt.
     PartHere(u32),
+    /// Objects to be counted, in this interval.
+    Survey(Epoch),
     /// The clones that stand for a snapshot, to trim them.
     SnapIndex(Epoch),
     /// The next range of a scrub, in this attempt.
@@ -139,6 +143,8 @@ pub struct Pg {
     pub fetching: BTreeMap<ObjectId, Fetch>,
     /// The part that is being compared, where this holder is filled.
     pub filling: Option<Box<backfill::Filling>>,
+    /// What is counted anew, after a split.
+    survey: Option<Box<survey::Survey>>,
     /// Numbers attempts to fetch and to compare.
     fetch_rounds: u32,
     /// What the primary does for those who lack objects.
@@ -210,6 +216,7 @@ impl Pg {
             missing: Missing::default(),
             fetching: BTreeMap::new(),
             filling: None,
+            survey: None,
             fetch_rounds: 0,
             recovery: Recovery::default(),
             scrubbing: scrub::Scrubbing::default(),
@@ -314,23 +321,27 @@ impl Pg {
     }
 
     fn begin(&mut self, core: &mut Core, since: Epoch, up: bool) {
-        let was_primary = self.is_primary();
         self.since = since;
-        self.abandon_recovery(core);
-        self.filling = None;
-        self.role = Role::Waiting;
-        self.send_replica_reads_away(core);
-        self.forget_watches(core);
-        self.snaps.begin_interval();
+        self.end_interval(core);
         self.follow_snaps(&core.map);
-        self.requeue_requests(core);
         self.last_change = core.now;
         core.stats_changed = true;
         if self.sets.acting_primary == core.me() && up {
             self.start_peering(core);
-        } else if was_primary {
+        } else {
             self.drop_requests(core);
         }
+    }
+
+    /// Nothing that was under way counts any more; requests wait for the next interval.
+    pub(crate) fn end_interval(&mut self, core: &mut Core) {
+        self.abandon_recovery(core);
+        (self.filling, self.survey) = (None, None);
+        self.role = Role::Waiting;
+        self.send_replica_reads_away(core);
+        self.forget_watches(core);
+        self.snaps.begin_interval();
+        self.requeue_requests(core);
     }
 
     /// The map has changed within the interval.
@@ -375,7 +386,8 @@ impl Pg {
                     PgRead::OwnRecord(head, _) => self.fetch_failed(core, &head),
                     PgRead::Damaged(head, interval) => self.damaged_read(core, &head, interval, None),
                     PgRead::ScrubRange(round) => self.range_failed(core, round),
-                    PgRead::SnapIndex(_) | PgRead::PartToGive(_) | PgRead::PartHere(_) | PgRead::Scan(_) => {}
+                    PgRead::SnapIndex(_) | PgRead::PartToGive(_) | PgRead::PartHere(_) => {}
+                    PgRead::Scan(_) | PgRead::Survey(_) => {}
                 }
                 return;
             }
@@ -405,6 +417,9 @@ impl Pg {
             }
             (PgRead::PartHere(round), ReadResult::List { entries, next }) => {
                 self.own_part_read(core, round, entries, next);
+            }
+            (PgRead::Survey(interval), ReadResult::List { entries, next }) => {
+                self.survey_read(core, interval, entries, next);
             }
             (what, _) => unreachable!("the store answers the question that was asked: {what:?}"),
         }

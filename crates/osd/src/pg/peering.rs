@@ -302,6 +302,7 @@ impl Pg {
         let Some(id) = self.led_peering() else { return };
         core.stats_changed = true;
         self.last_change = core.now;
+        self.start_survey(core);
         let mut answers = self.recovery.answers.clone();
         for osd in self.recovery.members.keys().copied().chain([core.me()]) {
             answers.insert(osd, Answer { info: Some(self.info.clone()), born: Epoch(0) });

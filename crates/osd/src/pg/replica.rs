@@ -116,7 +116,8 @@ impl Pg {
             log.store(&mut t);
         }
         let scrubs = core::mem::take(&mut self.info.scrubs).or_later(info.scrubs.clone());
-        self.info = PgInfo { last_backfill, scrubs, ..info };
+        let PgInfo { pg_num, resized_at, unsettled, .. } = self.info;
+        self.info = PgInfo { last_backfill, scrubs, pg_num, resized_at, unsettled, ..info };
         self.adopt_log(log);
         self.put_info(&mut t);
         t

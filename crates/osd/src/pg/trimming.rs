@@ -49,6 +49,7 @@ impl Pg {
     /// Whether there is something to trim, and now is the time for it.
     pub fn may_trim(&self, core: &Core) -> bool {
         self.is_clean()
+            && !self.info.unsettled
             && self.snaps.turn.is_none()
             && self.snaps.has_to_trim()
             && !core.map.flags.contains(MapFlags::NOSNAPTRIM)

@@ -107,7 +107,10 @@ pub(super) fn ranges_change_their_collection(d: &mut Driver<'_>) {
     let mut t = Transaction::new(PG);
     t.parts.push(Part::Merge { range, source: CHILD });
     d.commit(t).expect("valid");
-    assert_eq!(d.ask(CHILD, ReadWhat::List(ListWant { from: None, max: 1, attr: None })), Err(StoreError::NoCollection));
+    assert_eq!(
+        d.ask(CHILD, ReadWhat::List(ListWant { from: None, max: 1, attr: None })),
+        Err(StoreError::NoCollection)
+    );
     let mut all = of(None, true);
     all.retain(|id| *id != object(23, SnapId::HEAD));
     assert_eq!(listed(d, PG), all);

@@ -11,10 +11,10 @@ mod key;
 mod object;
 
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
+use crate::hash_range::HashRange;
 use crate::id::{CollectionId, ObjectId};
 use crate::limits::LIST_OBJECTS_MAX;
 use crate::read::{ListEntry, ListWant, ObjectView, ReadRequest, ReadResult, ReadWhat};
-use crate::hash_range::HashRange;
 use crate::transaction::{Op, Part, Transaction};
 use base::Instant;
 use bytes::Bytes;
@@ -206,7 +206,7 @@ fn list(collection: &Collection, want: &ListWant) -> ReadResult {
             return Some(id.clone());
         }
         let attr = want.attr.as_ref().and_then(|name| object.attrs.get(&name[..]).cloned());
-        entries.push(ListEntry { id: id.clone(), attr });
+        entries.push(ListEntry { id: id.clone(), size: object.size, attr });
         None
     };
     let next = match &want.from {

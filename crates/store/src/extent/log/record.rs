@@ -6,8 +6,8 @@
 
 use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, BlockRun};
-use crate::extent::superblock::LogPoint;
 use crate::extent::state::collection::Stretch;
+use crate::extent::superblock::LogPoint;
 use crate::extent::tree::keys::CollectionNumber;
 use crate::hash_range::HashRange;
 use crate::transaction::{Op, Part, Transaction, decode_op, encode_op};

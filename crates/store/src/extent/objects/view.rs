@@ -218,7 +218,7 @@ fn list(db: &mut Db, stretches: &[Stretch], want: &ListWant) -> Result<ReadResul
             }
             let Found::Object(object) = found else { continue };
             let attr = want.attr.as_ref().and_then(|name| object.attr(name).cloned());
-            entries.push(ListEntry { id, attr });
+            entries.push(ListEntry { id, size: object.size, attr });
         }
     }
     Ok(ReadResult::List { entries, next: None })

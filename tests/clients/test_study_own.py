@@ -46,13 +46,15 @@ class Study(unittest.TestCase):
 
     def test_recovery_on_a_cluster_that_runs(self):
         with running(self.parent / "c", "--osds", "4") as cluster:
+            run("ceph", "config", "set", "osd", "osd_max_backfills", "3", conf=cluster.conf)
             self.study("recovery", "--on", cluster.conf, "--seconds", "2", "--image-mib", "16", "--objects", "40",
                        "--only", "high_recovery_ops", "--pgs", "16")
             figures = self.figures()["mclock, high_recovery_ops"]
             self.assertGreater(figures["client_iops"], 10)
             # All is as it was.
             self.assertEqual(cluster.ceph("osd", "pool", "ls").stdout.split(), [])
-            self.assertEqual(json.loads(cluster.ceph("config", "dump", "-f", "json").stdout), [])
+            left = json.loads(cluster.ceph("config", "dump", "-f", "json").stdout)
+            self.assertEqual([(of["name"], of["value"]) for of in left], [("osd_max_backfills", "3")])
             osds = json.loads(cluster.ceph("osd", "dump", "-f", "json").stdout)["osds"]
             self.assertEqual([(osd["up"], osd["in"]) for osd in osds], [(1, 1)] * 4)
 

@@ -87,16 +87,25 @@ impl Cluster {
         self.wait("all placement groups active+clean", |cluster| Ok(cluster.health()?.clean))
     }
 
-    /// The scheduler that an OSD works with, which may not be the one that is configured.
-    pub(super) fn scheduler(&self, osd: i64) -> Result<&'static str, StudyError> {
+    /// The scheduler that an OSD says it works with. Loligo's do; v16.2's give no sign of it.
+    pub(super) fn scheduler(&self, osd: i64) -> Result<Option<String>, StudyError> {
         let state = self.ask(&["tell", &format!("osd.{osd}"), "dump_op_pq_state"])?;
-        let shard = state.as_object().and_then(|shards| shards.values().next()).cloned().unwrap_or_default();
-        // Loligo names it; of v16.2's only mClock counts what is immediate.
-        let mclock = match shard["scheduler"].as_str() {
-            Some(name) => name == "mclock_scheduler",
-            None => shard["queue_sizes"].is_object(),
-        };
-        Ok(if mclock { "mclock_scheduler" } else { "wpq" })
+        let shard = state.as_object().and_then(|shards| shards.values().next());
+        Ok(shard.and_then(|shard| shard["scheduler"].as_str()).map(str::to_owned))
+    }
+
+    /// An option as an OSD has it.
+    pub(super) fn option(&self, osd: i64, name: &str) -> Result<String, StudyError> {
+        let answer = self.ask(&["tell", &format!("osd.{osd}"), "config", "get", name])?;
+        Ok(answer[name].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Objects that an OSD has of a pool.
+    pub(super) fn objects_on(&self, osd: i64, pool: &str) -> Result<f64, StudyError> {
+        let groups = self.ask(&["pg", "ls-by-pool", pool])?;
+        let groups = groups["pg_stats"].as_array().cloned().unwrap_or_default();
+        let here = |group: &&Value| group["acting"].as_array().is_some_and(|ids| ids.iter().any(|id| *id == osd));
+        Ok(groups.iter().filter(here).filter_map(|group| group["stat_sum"]["num_objects"].as_f64()).sum())
     }
 
     /// 4 KiB writes a second that an OSD's own measurement finds, as Ceph's documentation of mClock advises to take it.

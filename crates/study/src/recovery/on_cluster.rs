@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::results::{ChartOf, Results};
 use crate::target::Target;
 use crate::tool;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -107,28 +108,30 @@ impl OnCluster {
         Ok(self.capacity.expect("just measured"))
     }
 
-    /// Sees to it that the OSDs work with the scheduler that is configured.
-    fn bring_in_force(&self, cluster: &Cluster, osd: i64, wanted: &str) -> Result<(), StudyError> {
-        let began = Instant::now();
-        while cluster.scheduler(osd)? != wanted {
-            if began.elapsed() < Duration::from_secs(5) {
-                std::thread::sleep(Duration::from_millis(200));
-                continue;
+    /// Sees to it that the OSDs work with the scheduler that is now configured instead of the one before.
+    fn bring_in_force(
+        &self,
+        cluster: &Cluster,
+        osd: i64,
+        (before, wanted): (&str, &str),
+        undo: &mut Undo,
+    ) -> Result<(), StudyError> {
+        if cluster.scheduler(osd)?.is_some() {
+            return cluster.wait("the scheduler in force", |c| Ok(c.scheduler(osd)?.as_deref() == Some(wanted)));
+        }
+        // Whoever does not say what he works with has it from his start.
+        match &self.options.restart {
+            Some(restart) => {
+                undo.restart = Some(restart.clone());
+                restart_all(cluster, restart)
             }
-            let Some(restart) = &self.options.restart else {
+            None if before == wanted => Ok(()),
+            None => {
                 let why =
                     format!("{wanted} takes effect only when OSDs are started again: say how, with a shell command");
-                return Err(StudyError::Option { option: "restart", why });
-            };
-            tool::output(Command::new("sh").args(["-c", restart]))?;
-            cluster.wait("all OSDs up after their restart", |c| Ok(c.osds_up()?.len() >= OSDS))?;
-            cluster.wait_until_clean()?;
-            if cluster.scheduler(osd)? != wanted {
-                let why = format!("after it the OSDs still do not work with {wanted}");
-                return Err(StudyError::Option { option: "restart", why });
+                Err(StudyError::Option { option: "restart", why })
             }
         }
-        Ok(())
     }
 
     fn run_once(
@@ -143,15 +146,16 @@ impl OnCluster {
             return Err(StudyError::Option { option: "on", why });
         };
         let mut measurement = Measurement::default();
-        let mut undo = Undo::new(&cluster, osd);
+        let mut undo = Undo::new(&cluster, osd)?;
         if let Some(configuration) = configuration {
             let capacity = self.capacity(&cluster, osd)?;
             let options = configuration.options(capacity);
             if configuration.is_mclock() {
                 measurement.notes.push(format!("mClock is told that an OSD does {capacity} 4 KiB writes a second"));
             }
+            let before = cluster.option(osd, "osd_op_queue")?;
             measurement.notes.extend(undo.set_options(&options)?);
-            self.bring_in_force(&cluster, osd, &options["osd_op_queue"])?;
+            self.bring_in_force(&cluster, osd, (&before, &options["osd_op_queue"]), &mut undo)?;
         }
         progress.say("filling the client's image");
         undo.make_pool(load::POOL, self.options.pgs)?;
@@ -246,9 +250,10 @@ impl OnCluster {
         let seconds = clean_at.expect("the loop's end").max(0.1);
         if most > 0.0 {
             measurement.put("time_to_clean_s", seconds);
-            measurement.put("recovered_objects_per_s", most / seconds);
-            // Of the objects that were misplaced or degraded, those of the image are 4 MiB, too.
-            measurement.put("recovered_mib_per_s", most * 4.0 / seconds);
+            // All that the pool has was written while the OSD was away.
+            let recovered = cluster.objects_on(osd, RECOVERY_POOL)?;
+            measurement.put("recovered_objects_per_s", recovered / seconds);
+            measurement.put("recovered_mib_per_s", recovered * 4.0 / seconds);
             measurement.series.insert("misplaced_objects".to_owned(), series);
         } else {
             measurement.notes.push("a recovery was over before it was seen: more --objects show it".to_owned());
@@ -262,41 +267,66 @@ impl OnCluster {
     }
 }
 
+/// Restarts all OSDs as the operator says.
+fn restart_all(cluster: &Cluster, command: &str) -> Result<(), StudyError> {
+    tool::output(Command::new("sh").args(["-c", command]))?;
+    cluster.wait("all OSDs up after their restart", |c| Ok(c.osds_up()?.len() >= OSDS))?;
+    cluster.wait_until_clean()
+}
+
 /// What has to be put back.
 struct Undo {
     cluster: Cluster,
     osd: String,
     pools: Vec<&'static str>,
-    options: Vec<&'static str>,
+    /// The central configuration as it was.
+    before: Value,
+    /// Whose, which, and its value before.
+    options: Vec<(String, &'static str, Option<String>)>,
     away: bool,
+    /// How OSDs were restarted, if they were.
+    restart: Option<String>,
 }
 
 impl Undo {
-    fn new(cluster: &Cluster, osd: i64) -> Undo {
-        Undo { cluster: cluster.clone(), osd: osd.to_string(), pools: Vec::new(), options: Vec::new(), away: false }
+    fn new(cluster: &Cluster, osd: i64) -> Result<Undo, StudyError> {
+        let before = cluster.ask(&["config", "dump"])?;
+        let (cluster, osd) = (cluster.clone(), osd.to_string());
+        Ok(Undo { cluster, osd, pools: Vec::new(), before, options: Vec::new(), away: false, restart: None })
     }
 
     /// Sets options; gives a note of each that the cluster does not have.
     fn set_options(&mut self, options: &BTreeMap<&'static str, String>) -> Result<Vec<String>, StudyError> {
         let mut notes = Vec::new();
         for (name, value) in options {
-            self.options.push(name);
-            match self.cluster.ceph(&["config", "set", "osd", name, value]) {
-                Err(StudyError::Failed { words, .. }) if words.contains("unrecognized config option") => {
-                    self.options.pop();
-                    notes.push(format!("the cluster has no option {name}"));
+            // OSDs write what they measured themselves under their own names, which are stronger than all OSDs'.
+            let own = name.starts_with("osd_mclock_max_capacity_iops");
+            let osds = if own { self.cluster.osds_up()? } else { Vec::new() };
+            let whose = osds.iter().map(|osd| format!("osd.{osd}")).chain((!own).then(|| "osd".to_owned()));
+            for who in whose {
+                match self.set_option(&who, name, value) {
+                    Err(StudyError::Failed { words, .. }) if words.contains("unrecognized config option") => {
+                        notes.push(format!("the cluster has no option {name}"));
+                    }
+                    set => set?,
                 }
-                set => drop(set?),
             }
         }
         // Where there are such options they would stand in the way: an OSD that is often marked down gives up, and
         // releases from 17.2 on refuse other limits under mClock.
         for (name, value) in [("osd_max_markdown_count", "1000"), ("osd_mclock_override_recovery_settings", "true")] {
-            if self.cluster.ceph(&["config", "set", "osd", name, value]).is_ok() {
-                self.options.push(name);
-            }
+            let _ = self.set_option("osd", name, value);
         }
         Ok(notes)
+    }
+
+    fn set_option(&mut self, who: &str, name: &'static str, value: &str) -> Result<(), StudyError> {
+        let same = |entry: &&Value| entry["section"] == who && entry["name"] == name;
+        let before = self.before.as_array().and_then(|all| all.iter().find(same));
+        let before = before.and_then(|entry| entry["value"].as_str()).map(str::to_owned);
+        self.cluster.ceph(&["config", "set", who, name, value])?;
+        self.options.push((who.to_owned(), name, before));
+        Ok(())
     }
 
     fn make_pool(&mut self, name: &'static str, pgs: u32) -> Result<(), StudyError> {
@@ -330,8 +360,14 @@ impl Drop for Undo {
                 eprintln!("loligo: the pool {pool} is left behind: {error}");
             }
         }
-        for option in &self.options {
-            let _ = self.cluster.ceph(&["config", "rm", "osd", option]);
+        for (who, name, before) in &self.options {
+            let _ = match before {
+                Some(value) => self.cluster.ceph(&["config", "set", who, name, value]),
+                None => self.cluster.ceph(&["config", "rm", who, name]),
+            };
+        }
+        if let Some(Err(error)) = self.restart.as_ref().map(|command| restart_all(&self.cluster, command)) {
+            eprintln!("loligo: the OSDs may still work with another scheduler: {error}");
         }
     }
 }

@@ -102,9 +102,9 @@ impl OsdDisk {
         }
     }
 
-    /// How many objects are rotten.
-    pub(crate) fn rotten(&self) -> usize {
-        self.rotten.len()
+    /// The objects that are rotten.
+    pub(crate) fn rotten(&self) -> Vec<(CollectionId, ObjectId)> {
+        self.rotten.iter().cloned().collect()
     }
 
     /// Whether a transaction writes into what is rotten: what it leaves of that cannot be read.
@@ -125,6 +125,10 @@ impl OsdDisk {
 
     /// What is replaced is whole again; a clone of what is rotten is rotten.
     fn rot_or_heal(&mut self, transaction: &Transaction) {
+        if transaction.remove {
+            // A former member's copy of a placement group goes as a whole.
+            self.rotten.retain(|(collection, _)| *collection != transaction.collection);
+        }
         let key = |at: &u16| (transaction.collection, transaction.objects[usize::from(*at)].clone());
         for (object, op) in &transaction.ops {
             match op {

@@ -41,9 +41,9 @@ impl Run {
         if !self.read_everything() || !self.scrub_everything("repair") || !self.scrub_everything("deep-scrub") {
             return;
         }
-        let left = self.disk_of(osd).map_or(0, |disk| disk.rotten());
-        if left > 0 {
-            self.fail(format!("{left} of {rotten} rotten objects of osd.{osd} are left after a repair"));
+        let left = self.disk_of(osd).map_or(Vec::new(), |disk| disk.rotten());
+        if !left.is_empty() {
+            self.fail(format!("of {rotten} rotten objects of osd.{osd} a repair has left {left:?}"));
         }
     }
 
@@ -54,10 +54,14 @@ impl Run {
         }
     }
 
-    /// Lets some of an OSD's objects rot; tells how many.
+    /// Lets some of the objects that an OSD serves rot; tells how many.
     fn rot(&mut self, osd: u32) -> usize {
-        for seed in 0..self.options.pg_num {
-            let collection = CollectionId::Pg(PgId::new(self.pool, seed));
+        let map = self.world.nodes[self.cluster.client(0).0].client().and_then(|client| client.map());
+        let pgs = (0..self.options.pg_num).map(|seed| PgId::new(self.pool, seed));
+        // What a former member has left nobody reads, and nobody heals.
+        let serves = |pg: &PgId| map.is_some_and(|map| map.pg_to_up_acting(*pg).acting.contains(&OsdId(osd as i32)));
+        for pg in pgs.filter(serves).collect::<Vec<_>>() {
+            let collection = CollectionId::Pg(pg);
             let what = ReadWhat::List(ListWant { from: None, max: 1000, attr: None });
             let listed = self.disk_of(osd).map(|disk| disk.read(&ReadRequest { collection, what }));
             let Some(Ok(ReadResult::List { entries, .. })) = listed else { continue };
@@ -69,7 +73,7 @@ impl Run {
                 }
             }
         }
-        self.disk_of(osd).map_or(0, |disk| disk.rotten())
+        self.disk_of(osd).map_or(0, |disk| disk.rotten().len())
     }
 
     /// Scrubs every placement group and waits for it; false if that does not end, or errors are left.

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""OSDs are killed, stopped, started, marked out and in and replaced by empty ones while pools get more placement
-groups, under fio that verifies what it writes and clients whose every object is held against a model.
+"""OSDs are killed, stopped, started, marked out and in and replaced by empty ones while pools get more and
+fewer placement groups, under fio that verifies what it writes and clients whose every object is held against a model.
 
     thrash.py --loligo PATH [--seconds N] [--seed S] [--osds N]
 
@@ -135,6 +135,10 @@ class Thrasher:
     def is_clean(self):
         return list(self.states()) == ["active+clean"]
 
+    def is_resized(self):
+        counts = ("pg_num", "pg_num_target"), ("pg_placement_num", "pg_placement_num_target")
+        return all(pool[now] == pool[target] for pool in self.osd_dump()["pools"] for now, target in counts)
+
     def is_up(self, osd):
         return next(node["up"] for node in self.osd_dump()["osds"] if node["osd"] == osd) == 1
 
@@ -193,7 +197,7 @@ class Thrasher:
     def resize(self):
         pool = self.rng.choice(("p", "r"))
         now = next(p["pg_num"] for p in self.osd_dump()["pools"] if p["pool_name"] == pool)
-        number = max(4, min(48, now + self.rng.choice((1, 2, 3, 5, 8, now))))
+        number = max(4, min(48, now + self.rng.choice((-9, -4, -3, -2, -1, 1, 2, 3, 5, 8, now))))
         self.ceph("osd", "pool", "set", pool, "pg_num", str(number))
 
     def choices(self):
@@ -265,6 +269,7 @@ class Thrasher:
             self.mark_in()
         began = time.monotonic()
         try:
+            wait_for(self.is_resized, "pools have the placement groups they should", seconds=CLEAN_SECONDS, period=1)
             wait_for(self.is_clean, "everything is active+clean", seconds=CLEAN_SECONDS, period=1)
         except AssertionError as late:
             raise Wrong(f"{late}: {self.states()} {self.ceph('health', 'detail')[:2000]}") from None

@@ -33,8 +33,8 @@ usage: cargo xtask VERB
   stress-kill [ARGS...]
                    all daemons killed with -9 again and again under fio with verification, fsck after each: ARGS are
                    those of tests/clients/stress_kill.py, such as --rounds 200
-  thrash [ARGS...] OSDs killed, stopped, restarted, marked out and in and replaced while pools get more placement groups,
-                   under fio with verification and clients with models: ARGS are those of tests/clients/thrash.py,
+  thrash [ARGS...] OSDs killed, stopped, restarted, marked out and in and replaced while pools get more and fewer placement
+                   groups, under fio with verification and clients with models: ARGS are those of tests/clients/thrash.py,
                    such as --seconds 600";
 
 fn main() -> ExitCode {

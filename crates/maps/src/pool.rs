@@ -248,6 +248,17 @@ impl PgPool {
         PgId::new(raw.pool, stable_mod(raw.seed, self.pg_num, mask(self.pg_num)))
     }
 
+    /// Whether a merge is pending that the group has a part in: it does not serve then.
+    pub fn is_premerge(&self, pg: PgId) -> bool {
+        self.is_resized_to(self.pg_num_pending.min(self.pg_num), pg)
+    }
+
+    /// Whether a group has a part in the splits or merges that lead to so many groups, or back.
+    pub fn is_resized_to(&self, pg_num: u32, pg: PgId) -> bool {
+        let (fewer, more) = (self.pg_num.min(pg_num), self.pg_num.max(pg_num));
+        pg.seed >= fewer && fewer < more || (fewer..more).any(|seed| ancestor(PgId { seed, ..pg }, fewer) == pg)
+    }
+
     /// How many of the lowest bits of an object's hash are those of its placement group's seed (v16.2
     /// `src/osd/osd_types.cc`, `pg_t::get_split_bits`).
     pub fn split_bits(&self, seed: u32) -> u32 {
@@ -315,6 +326,11 @@ impl PgPool {
     }
 }
 
+/// The placement group that one is merged into: without the highest bit of its seed (`pg_t::get_parent`).
+pub fn merge_target(source: PgId) -> PgId {
+    PgId { seed: source.seed & !source.seed.checked_ilog2().map_or(0, |bit| 1 << bit), ..source }
+}
+
 /// The placement group that had a group's objects when its pool had only so many of them (`pg_t::get_ancestor`).
 pub fn ancestor(pg: PgId, pg_num: u32) -> PgId {
     PgId::new(pg.pool, stable_mod(pg.seed, pg_num, mask(pg_num)))
@@ -336,6 +352,19 @@ fn mask(count: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_with_a_part_in_a_merge_are_known() {
+        let mut pool = PgPool::default();
+        pool.set_pg_num(7);
+        let pg = |seed| PgId::new(base::PoolId(1), seed);
+        let premerge = |pool: &PgPool| (0..7).filter(|seed| pool.is_premerge(pg(*seed))).collect::<Vec<_>>();
+        assert_eq!(premerge(&pool), []);
+        pool.pg_num_pending = 6;
+        assert_eq!((premerge(&pool), merge_target(pg(6)), merge_target(pg(1))), (vec![2, 6], pg(2), pg(0)));
+        let resized: Vec<u32> = (0..9).filter(|seed| pool.is_resized_to(9, pg(*seed))).collect();
+        assert_eq!(resized, [0, 3, 7, 8]);
+    }
 
     #[test]
     fn a_group_has_the_hashes_that_end_in_its_bits_and_its_ancestor_had_them() {

@@ -111,6 +111,7 @@ impl Mon {
             Message::OsdMarkMeDead(m) => self.mark_me_dead(osd, &m),
             Message::OsdFull(m) => self.report_full(osd, &m),
             Message::OsdPgTemp(m) => self.request_pg_temp(osd, *m),
+            Message::OsdPgReadyToMerge(m) => self.ready_to_merge(osd, &m),
             Message::PgStats(m) => self.take_pg_stats(now, conn, tid, osd, &m),
             Message::MgrReport(m) => {
                 if let Err(error) = self.daemon_reports.take(now, conn, osd, &m) {

@@ -29,7 +29,7 @@ use crate::store::{BadStore, Batch, BatchWrites, Image, StoreKey};
 use crate::tracking::{Requests, describe};
 use admin::Administered;
 use base::rng::SecretRng;
-use base::{Instant, OsdId};
+use base::{Instant, OsdId, PoolId};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use wire::auth::{Auth, ConMode};
@@ -136,6 +136,8 @@ pub struct Mon {
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) counters: Counters,
     pub(crate) daemon_reports: DaemonReports,
+    /// For how many ticks merges have been pending.
+    pub(crate) merge_ticks: BTreeMap<PoolId, u32>,
     pub(crate) requests: Requests,
     /// Where the metrics are served.
     pub(crate) metrics_url: Option<String>,
@@ -200,6 +202,7 @@ impl Mon {
             overrides: BTreeMap::new(),
             counters: Counters::default(),
             daemon_reports: DaemonReports::default(),
+            merge_ticks: BTreeMap::new(),
             requests: Requests::default(),
             metrics_url: None,
             deferred_boots: Vec::new(),

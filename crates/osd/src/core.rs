@@ -84,7 +84,7 @@ pub struct ReadFor {
 pub enum CommitFor {
     /// A placement group's.
     Pg(PgId, PgCommit),
-    /// What became of a placement group by a split.
+    /// What became of a placement group by a split or merge: the map that asked for it is stored after it.
     Resize,
     /// The OSD's own records, for which nothing waits.
     Own,
@@ -360,6 +360,11 @@ impl Core {
             CommitFor::Own | CommitFor::Bench => false,
         };
         self.commits.values().any(|commit| concerns(&commit.whose))
+    }
+
+    /// Whether the store still owes a split or merge.
+    pub fn is_resizing(&self) -> bool {
+        self.commits.values().any(|commit| matches!(commit.whose, CommitFor::Resize))
     }
 
     /// What was left with a commit.

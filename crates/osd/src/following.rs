@@ -45,7 +45,7 @@ impl Osd {
             let contiguous = next.contiguous && (previous.is_some() || next.map.epoch.0 == 1);
             let change = self.core.placement.follow(previous, &next.map, contiguous);
             if previous.is_none_or(|previous| resizes(previous, &next.map)) {
-                self.resize_pgs(&next.map);
+                self.resize_pgs(&next.map, contiguous);
             }
             moved.extend(change.moved);
             for pg in change.gone {
@@ -73,6 +73,7 @@ impl Osd {
         if self.core.map.blocklist != clients || self.core.map.range_blocklist != ranges {
             self.end_watches_of_shut_out();
         }
+        self.follow_merges();
         self.store_maps();
         if message.newest > self.core.epoch() {
             self.ask_for_maps(message.newest);
@@ -197,7 +198,12 @@ impl Osd {
         }
     }
 
+    /// Stores the newest map, once what it asks of PGs is: merges are understood one map at a time.
     pub(crate) fn store_maps(&mut self) {
+        self.life.maps_unstored = self.core.is_resizing();
+        if self.life.maps_unstored {
+            return;
+        }
         let create = !core::mem::replace(&mut self.life.meta_exists, true);
         if self.core.born == Epoch(0) {
             // New in this map: whatever was before it, this store does not have.

@@ -20,6 +20,12 @@ pub(crate) struct Life {
     pub(crate) alive_sent: (Epoch, Instant),
     pub(crate) beacon_sent: Instant,
     pub(crate) maps_asked: Instant,
+    /// A map waits for the splits and merges that it asks for.
+    pub(crate) maps_unstored: bool,
+    /// When the monitor was told of merges.
+    pub(crate) merge_said: Instant,
+    /// Since when merges have been pending.
+    pub(crate) merges_since: Option<Instant>,
     pub(crate) stopping: Option<Instant>,
     pub(crate) stopped: bool,
 }
@@ -87,6 +93,7 @@ impl Osd {
             let (paxos, epoch) = (self.paxos(), self.core.epoch());
             self.mon.send(Envelope::new(OsdPgTemp { paxos, epoch, pg_temp, forced: false }));
         }
+        self.say_of_merges();
         if now >= self.life.beacon_sent + BEACON_INTERVAL {
             self.life.beacon_sent = now;
             let beacon = beacon_message(self);

@@ -149,6 +149,8 @@ pub const STATS_INTERVAL_BUSY: Duration = Duration::from_secs(1);
 /// How long to wait before asking the monitor again: to be marked up, for an up_thru, for missing maps.
 pub const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// How long a stopping OSD waits to be marked down.
+pub const MERGE_WAIT: Duration = Duration::from_secs(5);
+/// For how long a clean stop waits for the monitor.
 pub const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
 /// How often a connection to a lost peer is tried while the map says it is up.
 pub const PEER_PROBE_INTERVAL: Duration = Duration::from_millis(500);

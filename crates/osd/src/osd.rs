@@ -101,6 +101,9 @@ impl Osd {
             alive_sent: (Epoch(0), Instant::ZERO),
             beacon_sent: Instant::ZERO,
             maps_asked: Instant::ZERO,
+            maps_unstored: false,
+            merge_said: Instant::ZERO,
+            merges_since: None,
             stopping: None,
             stopped: false,
         };
@@ -123,7 +126,7 @@ impl Osd {
         osd.apply_options();
         // The power may have gone between the map and what it asks for.
         let map = Arc::clone(&osd.core.map);
-        osd.resize_pgs(&map);
+        osd.resize_pgs(&map, true);
         osd
     }
 
@@ -156,6 +159,7 @@ impl Osd {
             self.core.scrubs.next_wakeup().filter(|_| life.up),
             self.core.wishes.next_wakeup().filter(|_| speaks),
             self.scheduler.next_wakeup(),
+            life.merges_since.filter(|_| speaks).map(|_| life.merge_said + ASK_AGAIN / 8),
         ]
         .into_iter()
         .flatten()
@@ -261,7 +265,8 @@ impl Osd {
             return self.stop();
         }
         match commit {
-            CommitFor::Own | CommitFor::Resize => {}
+            CommitFor::Own => {}
+            CommitFor::Resize => self.resized(),
             CommitFor::Bench => self.bench_committed(),
             CommitFor::Pg(id, what) => {
                 if let Some(pg) = self.pgs.get_mut(&id) {

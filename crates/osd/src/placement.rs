@@ -12,7 +12,7 @@ use crate::limits::PAST_INTERVALS_MAX;
 use base::{Epoch, OsdId, PgId};
 use maps::mapping::Mapping;
 use maps::pool::ancestor;
-use maps::{OsdMap, UpActing};
+use maps::{OsdMap, PgPool, UpActing};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::{Decode, Decoder, Encode, Encoder, Malformed};
@@ -153,11 +153,9 @@ impl Placement {
 
     /// PGs whose pool changed its sizes or its number of PGs: an interval ends although nobody moved.
     fn resized(&self, before: &OsdMap, map: &OsdMap) -> Vec<PgId> {
+        let sizes = |p: &PgPool| (p.size, p.min_size, p.pg_num, p.pg_num_pending);
         let changed = map.pools.iter().filter(|(id, pool)| {
-            before.pools.get(id).is_some_and(|old| {
-                !Arc::ptr_eq(old, pool)
-                    && (old.size, old.min_size, old.pg_num) != (pool.size, pool.min_size, pool.pg_num)
-            })
+            before.pools.get(id).is_some_and(|old| !Arc::ptr_eq(old, pool) && sizes(old) != sizes(pool))
         });
         changed.flat_map(|(id, pool)| (0..pool.pg_num).map(|seed| PgId::new(*id, seed))).collect()
     }
@@ -173,8 +171,7 @@ impl Placement {
             self.histories.insert(pg, fresh);
             return true;
         };
-        let sizes = |m: &OsdMap| m.pools.get(&pg.pool).map(|p| (p.size, p.min_size, p.pg_num));
-        let same_sizes = before.is_none_or(|b| sizes(b) == sizes(map));
+        let same_sizes = before.is_none_or(|before| is_same_for(pg, before, map));
         if contiguous && history.current == now && same_sizes {
             return false;
         }
@@ -239,6 +236,13 @@ impl Placement {
         mapping.update(map);
         Ok(Placement { mapping, histories, epoch })
     }
+}
+
+/// Whether a PG's pool asks the same of it in both maps: its sizes, and no part in a split or merge.
+fn is_same_for(pg: PgId, before: &OsdMap, map: &OsdMap) -> bool {
+    let (Some(old), Some(new)) = (before.pools.get(&pg.pool), map.pools.get(&pg.pool)) else { return false };
+    (old.size, old.min_size, old.is_premerge(pg)) == (new.size, new.min_size, new.is_premerge(pg))
+        && !old.is_resized_to(new.pg_num, pg)
 }
 
 /// Whether writes may have been acknowledged in the interval that ends with the map `last`: it had enough members,

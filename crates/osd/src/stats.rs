@@ -144,6 +144,10 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
             Step::Activating { .. } => PgState::ACTIVATING.with(creating),
             Step::Asking(_) | Step::Remapping | Step::Fetching(_) | Step::Promising => PgState::PEERING.with(creating),
         },
+        Role::Peered(_) if core.map.pool(pg.id.pool).is_some_and(|pool| pool.is_premerge(pg.id)) => {
+            let clean = if pg.is_at_rest() { PgState::CLEAN } else { PgState::default() };
+            PgState::PEERED.with(PgState::PREMERGE).with(clean)
+        }
         Role::Peered(_) => PgState::PEERED,
         Role::Waiting | Role::Replica(..) => PgState::default(),
     };

@@ -170,9 +170,6 @@ fn set_pg_num_target(mon: &mut Mon, id: PoolId, pool: &PgPool, number: i64) -> R
         return refuse(Errno::EINVAL, format!("specified pg_num {number} > pg_num_max {max}"));
     }
     let number = number as u32;
-    if number < pool.pg_num {
-        return refuse(Errno::EOPNOTSUPP, "merging placement groups is not supported: pg_num can only grow");
-    }
     if number > pool.pg_num_target {
         mon.check_pg_count(Some(id), number, pool.size)?;
     }

@@ -274,7 +274,8 @@ impl Pg {
             _ => return,
         };
         let answers = core::mem::take(&mut peering.answers);
-        let serves = self.is_enough(core);
+        let merges = core.map.pool(self.id.pool).is_some_and(|pool| pool.is_premerge(self.id));
+        let serves = self.is_enough(core) && !merges;
         self.role = if serves {
             let all: Vec<OsdId> = members.keys().copied().chain([core.me()]).collect();
             Role::Active(Replication::primary_copy(self.id, id, &all, self.info.last_update))

@@ -165,6 +165,12 @@ impl Pg {
         self.recovery.complete && active.is_some() && active == Some(self.info.last_epoch_clean)
     }
 
+    /// The same, also where the PG does not serve.
+    pub fn is_at_rest(&self) -> bool {
+        let led = self.led_peering();
+        self.recovery.complete && led.is_some() && led == Some(self.info.last_epoch_clean)
+    }
+
     /// The peering in which this OSD leads the other members.
     pub(super) fn led_peering(&self) -> Option<Epoch> {
         match &self.role {

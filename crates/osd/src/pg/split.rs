@@ -25,8 +25,10 @@ impl Pg {
     /// Divides it: its pool had `old` PGs and has those of `pool` since the map `at`. Gives the new ones, which begin with the next
     /// interval.
     pub fn split(&mut self, core: &mut Core, old: u32, pool: &PgPool, at: Epoch) -> Vec<Pg> {
-        self.end_interval(core);
         (self.info.pg_num, self.info.resized_at) = (pool.pg_num, at);
+        if pool.is_resized_to(old, self.id) {
+            self.end_interval(core);
+        }
         if !self.exists {
             return Vec::new();
         }

@@ -298,6 +298,7 @@ impl Cluster {
             }
             Message::OsdAlive(m) => self.publish(|_, inc| inc.new_up_thru.extend([(OsdId(osd), m.want)])),
             Message::OsdPgTemp(m) => self.publish(|_, inc| inc.new_pg_temp.extend(m.pg_temp)),
+            Message::OsdPgReadyToMerge(m) => self.merge_as_told(&m),
             Message::OsdFailure(m) => self.mark_down(m.target.0),
             Message::OsdMarkMeDown(m) => {
                 self.mark_down(m.target.0);
@@ -315,6 +316,27 @@ impl Cluster {
             }
             _ => {}
         }
+    }
+
+    /// Two groups are ready to be merged, or are not.
+    fn merge_as_told(&mut self, m: &wire::messages::OsdPgReadyToMerge) {
+        let mut pool = maps::PgPool::clone(self.map.pool(m.source.pool).expect("the pool exists"));
+        if pool.pg_num_pending == pool.pg_num || m.paxos.version < u64::from(pool.last_change.0) {
+            return;
+        }
+        if m.ready {
+            pool.pg_num -= 1;
+            pool.last_pg_merge = maps::pool::PgMergeMeta {
+                source: m.source,
+                ready_epoch: self.map.epoch.next(),
+                last_epoch_started: m.last_epoch_started,
+                last_epoch_clean: m.last_epoch_clean,
+                source_version: m.source_version,
+                target_version: m.target_version,
+            };
+        }
+        (pool.pg_num_pending, pool.last_change) = (pool.pg_num, self.map.epoch.next());
+        self.publish(|_, inc| drop(inc.new_pools.insert(m.source.pool, pool)));
     }
 
     fn drain(&mut self, id: i32) {

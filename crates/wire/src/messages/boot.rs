@@ -8,7 +8,7 @@ use super::body::{PaxosHead, Sealed, message};
 use crate::codec::{Decode, Decoder, Encode, Encoder, Malformed};
 use crate::osd::SpgId;
 use crate::types::{AddrVec, UTime, Uuid};
-use base::{Epoch, OsdId, PgId};
+use base::{EVersion, Epoch, OsdId, PgId};
 use std::collections::BTreeMap;
 
 message! {
@@ -108,6 +108,24 @@ message! {
         pg_temp: BTreeMap<PgId, Vec<OsdId>>,
         /// Set it although the map already says so.
         forced: bool = since 2,
+    }
+
+    /// A primary says whether a placement group and the one that it is to be merged into are ready.
+    OsdPgReadyToMerge(122, 1, 1) {
+        /// The head; the version is the OSD's newest map.
+        paxos: PaxosHead,
+        /// The group that goes.
+        source: PgId,
+        /// Its last version.
+        source_version: EVersion,
+        /// The other's.
+        target_version: EVersion,
+        /// The last start of both.
+        last_epoch_started: Epoch,
+        /// When both were clean last.
+        last_epoch_clean: Epoch,
+        /// Whether they are; if not, the merge is given up for now.
+        ready: bool,
     }
 
     /// An OSD is alive; sent regularly.

@@ -130,6 +130,7 @@ table! {
     OsdMarkMeDead,
     OsdFull,
     OsdPgTemp,
+    OsdPgReadyToMerge,
     OsdBeacon,
     OsdPgCreated,
     OsdPgCreate,

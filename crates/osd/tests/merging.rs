@@ -1,0 +1,155 @@
+//! Pools that get fewer placement groups: two become one on every holder that has both, others are filled, and nobody
+//! writes what the merge would lose.
+
+mod harness;
+
+use base::{Duration, PgId};
+use bytes::Bytes;
+use harness::{Cluster, POOL};
+use store::{CollectionId, ReadRequest, ReadResult, ReadWhat};
+use wire::osd::{OpCode, OsdOpItem};
+
+fn edit(c: &mut Cluster, change: impl FnOnce(&mut maps::PgPool)) {
+    c.publish(|map, inc| {
+        let mut pool = maps::PgPool::clone(map.pool(POOL).expect("it is there"));
+        change(&mut pool);
+        pool.last_change = inc.epoch;
+        inc.new_pools.insert(POOL, pool);
+    });
+}
+
+/// Lets the last group be merged; the harness's monitor does what a report of readiness asks for.
+fn announce(c: &mut Cluster) {
+    edit(c, |pool| {
+        pool.pgp_num = pool.pg_num - 1;
+        pool.pg_num_pending = pool.pg_num;
+    });
+    c.settle();
+    edit(c, |pool| pool.pg_num_pending = pool.pg_num - 1);
+}
+
+fn append(c: &Cluster, name: &str, data: &[u8]) -> wire::messages::OsdOp {
+    let item = OsdOpItem::extent(OpCode::APPEND, 0, data.len() as u64);
+    c.request(name, vec![item.with_payload(Bytes::copy_from_slice(data))])
+}
+
+fn fill(c: &mut Cluster, count: u32, with: u8) {
+    for i in 0..count {
+        assert_eq!(c.write(&format!("o{i}"), &[with; 100]), 0);
+    }
+}
+
+fn assert_filled(c: &mut Cluster, count: u32, with: u8) {
+    for i in 0..count {
+        assert_eq!(c.read(&format!("o{i}")).as_deref(), Ok(&[with; 100][..]), "o{i}");
+    }
+}
+
+fn held(c: &Cluster, osd: i32, pg: PgId) -> Vec<store::ObjectId> {
+    let what = ReadWhat::List(store::ListWant { from: None, max: 10_000, attr: None });
+    match c.store(osd).read(&ReadRequest { collection: CollectionId::Pg(pg), what }) {
+        Ok(ReadResult::List { entries, .. }) => {
+            entries.into_iter().map(|entry| entry.id).filter(|id| id.is_clients()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn pg_num(c: &Cluster) -> u32 {
+    c.map.pool(POOL).expect("it is there").pg_num
+}
+
+fn assert_same(c: &Cluster, count: usize) {
+    let all = |osd: i32| (0..9).flat_map(|seed| held(c, osd, PgId::new(POOL, seed))).collect::<Vec<_>>();
+    assert_eq!(all(0).len(), count);
+    assert_eq!((all(1), all(2)), (all(0), all(0)));
+    for seed in pg_num(c)..9 {
+        assert!((0..3).all(|osd| held(c, osd, PgId::new(POOL, seed)).is_empty()), "nothing is left of {seed}");
+    }
+}
+
+#[test]
+fn groups_are_merged_one_after_the_other() {
+    let mut c = Cluster::new(31, 3, 3, 2, 5);
+    fill(&mut c, 60, 1);
+    while pg_num(&c) > 1 {
+        let before = pg_num(&c);
+        announce(&mut c);
+        c.settle();
+        assert_eq!(pg_num(&c), before - 1, "{:#?}", c.log);
+        assert_eq!(c.active(), before as usize - 1);
+        assert_filled(&mut c, 60, 1);
+        assert_same(&c, 60);
+    }
+    fill(&mut c, 70, 2);
+    for osd in 0..3 {
+        c.kill(osd);
+        c.start(osd);
+    }
+    c.settle();
+    assert_filled(&mut c, 70, 2);
+    assert_same(&c, 70);
+}
+
+#[test]
+fn a_request_that_is_sent_again_to_the_merged_group_is_recognised() {
+    let mut c = Cluster::new(32, 3, 3, 2, 2);
+    let mut sent = Vec::new();
+    edit(&mut c, |pool| pool.pgp_num = 1);
+    c.settle();
+    for i in 0..24 {
+        let name = format!("o{i}");
+        let op = append(&c, &name, b"once");
+        sent.push((name, c.send(1, op)));
+    }
+    (0..100).for_each(|_| assert!(c.step(), "there is more to come"));
+    edit(&mut c, |pool| pool.pg_num_pending = 1);
+    for _ in 0..3 {
+        (0..20).for_each(|_| assert!(c.step(), "there is more to come"));
+        for (name, tid) in &sent {
+            let again = append(&c, name, b"once");
+            c.resend(1, *tid, again);
+        }
+    }
+    c.settle();
+    assert_eq!(pg_num(&c), 1, "{:#?}", c.log);
+    for (name, tid) in &sent {
+        let again = append(&c, name, b"once");
+        c.resend(1, *tid, again);
+    }
+    c.settle();
+    for (name, _) in &sent {
+        assert_eq!(c.read(name).as_deref(), Ok(&b"once"[..]), "{name}");
+    }
+}
+
+#[test]
+fn a_holder_that_was_away_is_filled_after_the_merge() {
+    let mut c = Cluster::new(33, 3, 3, 2, 4);
+    fill(&mut c, 40, 1);
+    edit(&mut c, |pool| pool.pgp_num = 3);
+    c.settle();
+    c.kill(2);
+    c.settle();
+    fill(&mut c, 40, 2);
+    // With a member away nothing is merged, and clients are served again.
+    edit(&mut c, |pool| pool.pg_num_pending = 3);
+    c.settle_for(Duration::from_secs(8));
+    assert_eq!((pg_num(&c), c.map.pool(POOL).expect("there").pg_num_pending), (4, 4), "{:#?}", c.log);
+    fill(&mut c, 40, 3);
+    c.start(2);
+    c.settle();
+    announce(&mut c);
+    c.settle_for(Duration::from_millis(1));
+    c.kill(1);
+    c.settle();
+    c.start(1);
+    c.settle();
+    if pg_num(&c) == 4 {
+        announce(&mut c);
+        c.settle();
+    }
+    assert_eq!(pg_num(&c), 3, "{:#?}", c.log);
+    assert_filled(&mut c, 40, 3);
+    assert_same(&c, 40);
+}

@@ -90,9 +90,11 @@ class Loligo:
 
 
 def has_ended(pid):
-    """Whether a process is gone, or only waits to be collected."""
+    """Whether a process is gone, or only waits to be collected. One whose first thread has ended holds its locks as long as
+    another still ends."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        only_waits = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        return only_waits and len(os.listdir(f"/proc/{pid}/task")) == 1
     except FileNotFoundError:
         return True
 

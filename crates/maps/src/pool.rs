@@ -359,7 +359,7 @@ mod tests {
         pool.set_pg_num(7);
         let pg = |seed| PgId::new(base::PoolId(1), seed);
         let premerge = |pool: &PgPool| (0..7).filter(|seed| pool.is_premerge(pg(*seed))).collect::<Vec<_>>();
-        assert_eq!(premerge(&pool), []);
+        assert!(premerge(&pool).is_empty());
         pool.pg_num_pending = 6;
         assert_eq!((premerge(&pool), merge_target(pg(6)), merge_target(pg(1))), (vec![2, 6], pg(2), pg(0)));
         let resized: Vec<u32> = (0..9).filter(|seed| pool.is_resized_to(9, pg(*seed))).collect();

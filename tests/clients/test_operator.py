@@ -345,6 +345,20 @@ class SlowRequests(Operator):
             self.skipTest("the OSDs have no processes of their own")
         return pids
 
+    def slow_write(self, io, stopped, warned):
+        """A write under way that the cluster warns of. One that finds its group busy with something else, which needs the
+        stopped OSD as well, waits at the client, where nobody sees it: then another is tried."""
+        for _ in range(4):
+            done = io.aio_write_full("slow", b"x")
+            try:
+                wait_for(warned, "the warning is there", 20, 0.5)
+                return done
+            except AssertionError:
+                os.kill(stopped, signal.SIGCONT)
+                done.wait_for_complete()
+                os.kill(stopped, signal.SIGSTOP)
+        self.fail("four writes waited for an OSD that is stopped, and there was no warning")
+
     def test_a_slow_request_is_a_warning(self):
         pids = self.processes()
         # A group that does not serve holds requests back at the client: it has to serve first.
@@ -359,12 +373,14 @@ class SlowRequests(Operator):
         for osd in pids:
             tell(f"osd.{osd}", "config", "set", "osd_op_complaint_time", "1")
         ceph("osd", "set", "nodown")
+        # Everybody has that map, so that no group has anything to settle with the one that is stopped.
+        epoch = ceph_json("osd", "dump")["epoch"]
+        wait_for(lambda: all(tell(f"osd.{osd}", "status")["newest_map"] >= epoch for osd in pids), "the map is everywhere")
         os.kill(pids[victim], signal.SIGSTOP)
         try:
             with ceph.cluster.open_ioctx(POOL) as io:
-                done = io.aio_write_full("slow", b"x")
                 detail = lambda: ceph("health", "detail").stdout
-                wait_for(lambda: "SLOW_OPS" in detail(), "the warning is there", 60, 0.5)
+                done = self.slow_write(io, pids[victim], lambda: "SLOW_OPS" in detail())
                 self.assertRegex(detail(), r"SLOW_OPS: \d+ slow ops, oldest one blocked for \d+ sec, .*osd\.%d" % primary)
                 self.assertIn("slow", json.dumps(tell(f"osd.{primary}", "dump_blocked_ops")["ops"][0]["description"]))
                 self.assertFalse(done.is_complete())

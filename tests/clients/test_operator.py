@@ -345,19 +345,19 @@ class SlowRequests(Operator):
             self.skipTest("the OSDs have no processes of their own")
         return pids
 
-    def slow_write(self, io, stopped, warned):
-        """A write under way that the cluster warns of. One that finds its group busy with something else, which needs the
-        stopped OSD as well, waits at the client, where nobody sees it: then another is tried."""
+    def held_write(self, io, primary, stopped):
+        """A write that its primary holds while another OSD is stopped. One that the primary does not take, as when its group
+        does not serve at that moment, is no slow request: it is let go and another sent."""
         for _ in range(4):
             done = io.aio_write_full("slow", b"x")
             try:
-                wait_for(warned, "the warning is there", 20, 0.5)
+                wait_for(lambda: "slow" in json.dumps(tell(f"osd.{primary}", "dump_ops_in_flight")["ops"]), "it is held", 10, 0.2)
                 return done
             except AssertionError:
                 os.kill(stopped, signal.SIGCONT)
                 done.wait_for_complete()
                 os.kill(stopped, signal.SIGSTOP)
-        self.fail("four writes waited for an OSD that is stopped, and there was no warning")
+        self.fail("the primary holds none of four writes")
 
     def test_a_slow_request_is_a_warning(self):
         pids = self.processes()
@@ -380,7 +380,8 @@ class SlowRequests(Operator):
         try:
             with ceph.cluster.open_ioctx(POOL) as io:
                 detail = lambda: ceph("health", "detail").stdout
-                done = self.slow_write(io, pids[victim], lambda: "SLOW_OPS" in detail())
+                done = self.held_write(io, primary, pids[victim])
+                wait_for(lambda: "SLOW_OPS" in detail(), "the warning is there", 60, 0.5)
                 self.assertRegex(detail(), r"SLOW_OPS: \d+ slow ops, oldest one blocked for \d+ sec, .*osd\.%d" % primary)
                 self.assertIn("slow", json.dumps(tell(f"osd.{primary}", "dump_blocked_ops")["ops"][0]["description"]))
                 self.assertFalse(done.is_complete())

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -58,6 +59,16 @@ def wait_for(condition, what, seconds=60, period=0.05):
         if time.monotonic() > end:
             raise AssertionError(f"after {seconds} s still not: {what}")
         time.sleep(period)
+
+
+def stop_process(pid):
+    """Stops a process with SIGSTOP, and returns when each of its threads stands still: the signal itself is answered by one
+    thread at a time, and what the others have to do goes on for as long as that one waits for a processor."""
+    def stands(thread):
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: all(map(stands, Path(f"/proc/{pid}/task").iterdir())), f"process {pid} is stopped", 10, 0.001)
 
 
 class Loligo:

@@ -194,6 +194,9 @@ pub static OPTIONS: &[OptionSpec] = &[
         .min(0.0)
         .max(1.0),
     option("osd_max_backfills", Uint, "1", "Backfills and recoveries at once, from and to an OSD"),
+    option("osd_min_recovery_priority", Int, "0", "Priority below which nothing is recovered").min(0.0).max(255.0),
+    option("osd_backfill_retry_interval", Float, "30.000000", "Seconds until backfill to a full OSD is tried again"),
+    option("osd_recovery_retry_interval", Float, "30.000000", "Seconds until recovery past a full OSD is tried again"),
     option("osd_recovery_max_active", Uint, "0", "Recoveries at once; 0 for the device's default"),
     option("osd_recovery_max_active_hdd", Uint, "3", "Recoveries at once on rotating disks"),
     option("osd_recovery_max_active_ssd", Uint, "10", "Recoveries at once on flash"),

@@ -82,6 +82,7 @@ impl Osd {
         let queue = QueueOptions::of(&self.core.settings, self.core.is_rotational());
         self.scheduler.configure(self.core.now, queue);
         self.apply_recovery_options();
+        self.apply_slot_options();
         self.apply_scrub_options();
     }
 }

@@ -15,6 +15,7 @@ use crate::pg::fullness::FullPools;
 use crate::pg::{PgCommit, PgRead};
 use crate::placement::Placement;
 use crate::recovery_pace::RecoveryPace;
+use crate::reservations::Reservations;
 use crate::room::Rooms;
 use crate::scheduler::StoreLoad;
 use crate::scrub_pace::ScrubPace;
@@ -26,7 +27,7 @@ use admin::counters::Latency;
 use admin::ops::History;
 use base::hash::FixedHashMap;
 use base::{Duration, Epoch, Instant, OsdId, PgId};
-use maps::OsdMap;
+use maps::{OsdMap, OsdState};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{CommitId, ReadId, ReadRequest, StoreError, Transaction};
@@ -144,6 +145,8 @@ pub struct Core {
     pub counts_changed: bool,
     /// How fast this OSD recovers.
     pub pace: RecoveryPace,
+    /// Slots for its own PGs' recovery and backfill, and for others'.
+    pub reservations: Reservations,
     /// When and how much it scrubs.
     pub scrubs: ScrubPace,
     /// Acting sets that its PGs wish for.
@@ -222,6 +225,7 @@ impl Core {
             stats_changed: true,
             counts_changed: false,
             pace: RecoveryPace::default(),
+            reservations: Reservations::default(),
             scrubs: ScrubPace::default(),
             wishes: Wishes::default(),
             log_bounds: (LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN),
@@ -259,6 +263,13 @@ impl Core {
     /// Whether the store is on a rotating disk.
     pub fn is_rotational(&self) -> bool {
         self.config.metadata.get("rotational").is_some_and(|value| value == "1")
+    }
+
+    /// Whether the store is too full to be given whole copies: beyond the map's `backfillfull_ratio` or, where it keeps no
+    /// account, by what the map says.
+    pub fn is_backfill_full(&self) -> bool {
+        let called = self.map.state(self.me()).0 & OsdState::BACKFILLFULL.with(OsdState::FULL).0 != 0;
+        self.rooms.is_beyond(self.map.backfillfull_ratio).unwrap_or(called)
     }
 
     /// The current epoch.

@@ -156,6 +156,7 @@ impl Osd {
             life.stopping,
             self.core.alarms.first().map(|(at, _)| *at),
             self.core.pace.next_wakeup(),
+            self.core.reservations.next_wakeup(),
             self.core.scrubs.next_wakeup().filter(|_| life.up),
             self.core.wishes.next_wakeup().filter(|_| speaks),
             self.scheduler.next_wakeup(),
@@ -174,6 +175,7 @@ impl Osd {
         self.tick_peers();
         self.ring_alarms();
         self.tick_scrubs();
+        self.retry_reserving();
         self.ask_sources_again();
         self.run_queued();
         self.speak();
@@ -312,6 +314,7 @@ impl Osd {
                         self.stop()
                     }
                     Message::OsdScrub(scrub) => self.asked_to_scrub(&scrub),
+                    Message::OsdForceRecovery(force) => self.asked_to_force(&force),
                     Message::PgStatsAck(_) => {}
                     Message::LogAck(ack) => self.core.cluster_log.acknowledged(&ack),
                     other => self.core.log(Level::Debug, format!("the monitor sent {}", other.name())),
@@ -373,7 +376,8 @@ impl Osd {
     /// Schedules the turns that PGs have asked for since, and runs what may go on.
     fn run_queued(&mut self) {
         let recovers = self.core.pace.next_wakeup().is_some_and(|at| at <= self.core.now);
-        let waits = !self.core.trim_wanted.is_empty() || self.core.scrubs.wants_turns();
+        let waits =
+            !self.core.trim_wanted.is_empty() || self.core.scrubs.wants_turns() || self.core.reservations.is_due();
         if recovers || waits || !self.scheduler.is_empty() {
             self.run();
         }
@@ -391,6 +395,7 @@ impl Osd {
 
     /// Runs what the scheduler lets through.
     pub(crate) fn run(&mut self) {
+        self.hand_out_slots();
         self.schedule_recovery();
         for pg in core::mem::take(&mut self.core.trim_wanted) {
             self.scheduler.enqueue(self.core.now, WorkClass::BestEffort, 0, Work { pg, what: WorkOf::Trim });
@@ -421,19 +426,11 @@ impl Osd {
                 if let Some(pg) = pg {
                     pg.recover(&mut self.core);
                 }
+                self.hand_out_slots();
                 self.schedule_recovery();
             }
             (None, WorkOf::Request(request)) => self.core.sessions.release(request.bytes),
             (None, WorkOf::Trim | WorkOf::Scrub) => {}
-        }
-    }
-
-    /// Schedules the turns of recovery that the pace allows.
-    fn schedule_recovery(&mut self) {
-        let now = self.core.now;
-        while let Some(pg) = self.core.pace.next(now) {
-            let cost_bytes = self.pgs.get(&pg).map_or(0, |pg| pg.recovery_cost_bytes());
-            self.scheduler.enqueue(now, WorkClass::Recovery, cost_bytes, Work { pg, what: WorkOf::Recover });
         }
     }
 
@@ -457,6 +454,7 @@ impl Osd {
     pub fn check_invariants(&self) {
         self.mon.check_invariants();
         self.pgs.values().for_each(|pg| pg.check_invariants());
+        self.core.reservations.check_invariants();
         let waiting: usize = self.waiting_for_map.values().map(Vec::len).sum();
         assert_eq!(waiting, self.waiting_count, "waiting messages are counted");
         assert!(waiting <= MAP_WAITING_MAX, "too many messages wait for maps");

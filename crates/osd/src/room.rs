@@ -84,6 +84,11 @@ impl Rooms {
         members.iter().filter_map(of).map(left).min().unwrap_or(u64::MAX)
     }
 
+    /// Whether this OSD's own store is fuller than this; none for one that keeps no account.
+    pub(crate) fn is_beyond(&self, ratio: f32) -> Option<bool> {
+        self.own.map(|room| ratio > 0.0 && room.used_ratio() >= f64::from(ratio))
+    }
+
     /// Whether the map is about to call one of these OSDs full: then clients will hold their writes back by themselves.
     pub(crate) fn will_be_called_full(&self, me: OsdId, members: &[OsdId], full_ratio: f32) -> bool {
         let of = |osd: &OsdId| if *osd == me { self.own } else { self.others.get(osd).copied() };

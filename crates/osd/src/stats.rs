@@ -6,13 +6,14 @@
 use crate::core::{BadReads, Core};
 use crate::limits::{STATS_INTERVAL_BUSY, STATS_INTERVAL_MIN};
 use crate::pg::peering::Step;
+use crate::pg::reservation::{Reservation, Step as SlotStep};
 use crate::pg::{Pg, Role};
 use base::hash::FixedHashMap;
 use base::{Duration, Instant, PgId};
 use maps::stats::{InvalidStats, ObjectStatCollection, ObjectStatSum, OsdStat, PerfStat, PgStat, PgState, StoreStatfs};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Encode;
-use wire::messages::{PaxosHead, PgStats, Sealed};
+use wire::messages::{PaxosHead, PgStats, Sealed, SlotWork};
 use wire::types::UTime;
 
 /// Decides when to report.
@@ -185,26 +186,30 @@ fn scrub_state(pg: &Pg) -> PgState {
 
 /// What recovery does to a PG.
 fn recovery_state(pg: &Pg, unfound: bool) -> PgState {
-    let filling = pg.recovery.is_filling();
-    match () {
-        () if pg.recovery.complete => PgState::default(),
-        () if unfound && !pg.recovery.is_working() => {
-            if filling {
-                PgState::BACKFILL_UNFOUND
-            } else {
-                PgState::RECOVERY_UNFOUND
-            }
-        }
-        () if filling && pg.missing.is_empty() => {
-            if pg.recovery.is_working() {
-                PgState::BACKFILLING
-            } else {
-                PgState::BACKFILL_WAIT
-            }
-        }
-        () if pg.recovery.is_working() => PgState::RECOVERING,
-        () => PgState::RECOVERY_WAIT,
+    if pg.recovery.complete {
+        return PgState::default();
     }
+    let mut state = match &pg.recovery.reservation {
+        Some(Reservation { work: SlotWork::Backfill, step, .. }) => match step {
+            SlotStep::Reserved => PgState::BACKFILLING,
+            SlotStep::TooFull => PgState::BACKFILL_TOOFULL,
+            SlotStep::Local | SlotStep::Remote(_) => PgState::BACKFILL_WAIT,
+        },
+        Some(Reservation { step, .. }) => match step {
+            SlotStep::Reserved => PgState::RECOVERING,
+            SlotStep::TooFull => PgState::RECOVERY_TOOFULL,
+            SlotStep::Local | SlotStep::Remote(_) => PgState::RECOVERY_WAIT,
+        },
+        None => match (pg.recovery.is_filling(), unfound && !pg.recovery.is_working()) {
+            (true, true) => PgState::BACKFILL_UNFOUND,
+            (false, true) => PgState::RECOVERY_UNFOUND,
+            (true, false) if pg.missing.is_empty() => PgState::BACKFILL_WAIT,
+            (_, false) => PgState::RECOVERY_WAIT,
+        },
+    };
+    let forced = [(pg.forced.recovery, PgState::FORCED_RECOVERY), (pg.forced.backfill, PgState::FORCED_BACKFILL)];
+    forced.into_iter().filter(|(on, _)| *on).for_each(|(_, word)| state = state.with(word));
+    state
 }
 
 /// The statistics of a PG that this OSD leads.

@@ -152,6 +152,11 @@ impl Pg {
         core.send_osd(*target, Envelope::new(message));
     }
 
+    /// A member does not take its part.
+    pub(super) fn drop_part(&mut self, osd: OsdId) {
+        self.recovery.part.take_if(|part| part.target == osd);
+    }
+
     /// What was sent to `osd`, or its answer, may be lost.
     pub(super) fn resume_part(&self, core: &mut Core, osd: OsdId) {
         if let (Some(part), Some(peering)) = (&self.recovery.part, self.led_peering())
@@ -172,6 +177,10 @@ impl Pg {
         }
         if self.info.last_backfill.end() != Some(&start) {
             return core.log(Level::Error, format!("pg {}: {from:?} fills from elsewhere", self.id));
+        }
+        if core.is_backfill_full() {
+            self.filling = None;
+            return self.refuse_backfill(core);
         }
         self.fetch_rounds += 1;
         let round = self.fetch_rounds;

@@ -1,8 +1,8 @@
 //! A placement group as one of its holders knows it.
 //!
 //! Owns the record, the log and the missing set, the state machine that leads from a new interval to serving
-//! (`peering`), what is done for members that lack objects (`recovery`, `backfill`, `fetch`), the comparison of copies (`scrub`), the order of requests on
-//! each object (`order`), their execution (`client_io`), watches (`watching`) and the replica's side of writes
+//! (`peering`), what is done for members that lack objects (`recovery`, `backfill`, `fetch`) and what that needs
+//! (`reservation`), the comparison of copies (`scrub`), the order of requests on each object (`order`), their execution (`client_io`), watches (`watching`) and the replica's side of writes
 //! (`replica`) and reads (`replica_reads`). Refuses to know sessions' rights and maps' contents beyond its own interval.
 //!
 //! Invariants: requests are executed only by a primary that is active; the log, the missing set and the objects always
@@ -28,6 +28,7 @@ pub mod peering;
 pub mod recovery;
 pub mod replica;
 pub mod replica_reads;
+pub mod reservation;
 pub mod scrub;
 pub mod snaps;
 pub mod split;
@@ -150,6 +151,10 @@ pub struct Pg {
     fetch_rounds: u32,
     /// What the primary does for those who lack objects.
     pub recovery: Recovery,
+    /// The slot that the primary has, or seeks, of this OSD.
+    lent: Option<reservation::Lent>,
+    /// What an operator wants done first.
+    pub forced: reservation::Forced,
     /// What is known of its scrubs.
     pub scrubbing: scrub::Scrubbing,
     /// The range that is being looked at.
@@ -220,6 +225,8 @@ impl Pg {
             survey: None,
             fetch_rounds: 0,
             recovery: Recovery::default(),
+            lent: None,
+            forced: reservation::Forced::default(),
             scrubbing: scrub::Scrubbing::default(),
             scan: None,
             scans: 0,
@@ -354,12 +361,18 @@ impl Pg {
             self.peering_map_changed(core);
         }
         self.look_for_unfound(core);
+        // A flag may hold it back, or no longer.
+        self.go_on_recovering(core);
     }
 
-    /// The PG's other members, for whom it matters that they live.
+    /// The PG's other members and those that peering waits for: it matters that they live.
     pub fn companions(&self, me: OsdId, into: &mut BTreeSet<OsdId>) {
         let all = self.sets.acting.iter().chain(&self.sets.up);
         into.extend(all.copied().filter(|osd| *osd != me && *osd != OsdId::NONE && osd.0 != i32::MAX));
+        if let Role::Peering(peering) = &self.role {
+            // Of these nobody else may notice that they have died.
+            into.extend(peering.waits_for());
+        }
     }
 
     /// A piece of a copy went out, or came, while this OSD leads.

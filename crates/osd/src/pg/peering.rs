@@ -82,6 +82,17 @@ pub struct Peering {
     pub step: Step,
 }
 
+impl Peering {
+    /// Those without whose answer it does not go on.
+    pub fn waits_for(&self) -> BTreeSet<OsdId> {
+        match &self.step {
+            Step::Asking(waiting) => waiting.clone(),
+            Step::Fetching(osd) => BTreeSet::from([*osd]),
+            _ => BTreeSet::new(),
+        }
+    }
+}
+
 impl Pg {
     /// Begins, or begins again, with the present map.
     pub fn start_peering(&mut self, core: &mut Core) {
@@ -365,6 +376,7 @@ impl Pg {
             _ => {}
         }
         self.resume_recovery(core, osd);
+        self.resume_reserving(core, osd);
         self.resume_scrub(core, osd);
     }
 }

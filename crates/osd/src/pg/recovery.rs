@@ -2,8 +2,8 @@
 //!
 //! An object that this OSD lacks is pulled from a holder that has it, then pushed to the members that lack it: they are
 //! asked to fetch it from here, and nobody writes to it meanwhile (`order`). Members whose log did not reach are filled
-//! part by part (`backfill`), each part adding to what they lack. Work starts when the scheduler lets it
-//! (`recovery_pace`), or at once for an object that a client waits for.
+//! part by part (`backfill`), each part adding to what they lack. Work needs slots (`reservation`) and starts when the
+//! scheduler lets it (`recovery_pace`), or at once for an object that a client waits for.
 //!
 //! Clients meanwhile: an object that this OSD lacks holds its requests, one that another member lacks holds its writes,
 //! and both come first. A member that is being filled holds nobody: it only logs what it does not have. Nobody else
@@ -23,6 +23,7 @@ use super::log::LogEntry;
 use super::missing::{Missing, Need};
 use super::order::ObjectQueue;
 use super::peering::Answer;
+use super::reservation::{Forced, Reservation};
 use super::{Pg, Role};
 use crate::core::{Core, Level};
 use base::{EVersion, Epoch, OsdId};
@@ -30,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::ObjectId;
 use wire::Decode;
 use wire::Encode;
-use wire::messages::{PgRecover, PgRecovered};
+use wire::messages::{PgRecover, PgRecovered, SlotWork};
 use wire::net::Envelope;
 
 /// Another member, as its primary knows it.
@@ -84,6 +85,8 @@ pub struct Recovery {
     pub(super) part: Option<Part>,
     /// Listings that wait until this OSD lacks nothing.
     pub(super) listings: VecDeque<Box<ClientRequest>>,
+    /// The slots for it.
+    pub reservation: Option<Reservation>,
     /// Nothing is left to do.
     pub complete: bool,
 }
@@ -229,6 +232,8 @@ impl Pg {
 
     /// The interval, or the peering, is over.
     pub(crate) fn abandon_recovery(&mut self, core: &mut Core) {
+        self.give_slots_back(core);
+        self.take_slot_back(core);
         let recovery = core::mem::take(&mut self.recovery);
         recovery.under_way.iter().for_each(|_| core.pace.ended());
         self.waiting.extend(recovery.listings);
@@ -237,24 +242,39 @@ impl Pg {
         self.abandon_scrub(core);
     }
 
-    /// Asks for a turn if there is something to do, or finds that all is done.
+    /// Asks for slots, then for a turn, if there is something to do, or finds that all is done.
     pub(super) fn go_on_recovering(&mut self, core: &mut Core) {
         if self.led_peering().is_none() || self.recovery.complete {
             return;
         }
-        if self.next_object().is_some() || self.next_part().is_some() {
-            return core.pace.want(self.id);
-        }
         let members_done = self.recovery.members.values().all(Member::is_complete);
         if members_done && self.missing.is_empty() && !self.recovery.is_working() {
+            self.give_slots_back(core);
+            self.forced = Forced::default();
             self.recovery.complete = true;
             self.recovered(core);
+        } else if self.seek_slots(core) && (self.next_object().is_some() || self.next_part().is_some()) {
+            core.pace.want(self.id);
         }
+    }
+
+    /// What is next: objects that the log's members lack, then those of members that are filled. None where nothing can
+    /// be done, and nothing is going on.
+    pub(super) fn work_to_do(&self) -> Option<SlotWork> {
+        let recovery = &self.recovery;
+        let hopeful = |head: &ObjectId| !recovery.unfound.contains(head) && !recovery.stalled.contains(head);
+        let whole = recovery.members.values().filter(|member| member.last_backfill.is_max());
+        if self.missing.heads().any(hopeful) || { whole }.any(|member| member.missing.heads().any(hopeful)) {
+            return Some(SlotWork::Recovery);
+        }
+        let busy = recovery.is_working() || !self.in_flight.is_empty();
+        let fills = self.missing.is_empty() && recovery.is_filling();
+        (fills && (busy || self.next_object().is_some() || self.next_part().is_some())).then_some(SlotWork::Backfill)
     }
 
     /// A turn of recovery: starts a few objects, or looks at the next part of a member that is filled.
     pub fn recover(&mut self, core: &mut Core) {
-        if self.led_peering().is_none() {
+        if self.led_peering().is_none() || !self.has_slots() {
             return;
         }
         for _ in 0..core.pace.single_start {
@@ -475,6 +495,9 @@ impl Pg {
     pub(super) fn check_recovery(&self) {
         assert!(!self.recovery.complete || self.missing.is_empty(), "pg {}: complete, and lacks objects", self.id);
         assert!(self.led_peering().is_some() || !self.recovery.is_working(), "pg {}: recovers unled", self.id);
+        let seeks = self.recovery.reservation.is_some();
+        assert!(!seeks || self.led_peering().is_some() && !self.recovery.complete, "pg {}: idle slots", self.id);
+        assert!(self.lent.is_none() || matches!(self.role, Role::Replica(..)), "pg {}: lends to nobody", self.id);
         for (head, queue) in &self.objects {
             assert!(queue.unreadable || !self.lacks(head) || queue.is_idle(), "pg {}: {head:?} is read", self.id);
         }

@@ -55,6 +55,7 @@ impl Pg {
             Ok((info, log)) => {
                 self.abandon_fetches(core);
                 self.abandon_scrub(core);
+                self.take_slot_back(core);
                 self.filling = None;
                 let t = self.take_log(info, log);
                 self.role = Role::Replica(from, message.peering);

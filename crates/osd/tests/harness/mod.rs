@@ -233,10 +233,19 @@ impl Cluster {
 
     /// The monitor asks a PG's primary for a scrub.
     pub(crate) fn scrub(&mut self, pg: PgId, deep: bool, repair: bool) {
-        let primary = self.map.pg_to_up_acting(pg).acting_primary.0;
-        let (conn, _) = self.followers[&primary];
         let pgs = vec![SpgId::replicated(pg)];
         let message = messages::OsdScrub { fsid: FSID, epoch: self.map.epoch, pgs, repair, deep };
+        self.tell_primary(pg, message);
+    }
+
+    /// An operator wants a PG recovered or backfilled first, or no longer.
+    pub(crate) fn force(&mut self, pg: PgId, options: u8) {
+        self.tell_primary(pg, messages::OsdForceRecovery { fsid: FSID, pgs: vec![SpgId::replicated(pg)], options });
+    }
+
+    fn tell_primary(&mut self, pg: PgId, message: impl Into<messages::Message>) {
+        let primary = self.map.pg_to_up_acting(pg).acting_primary.0;
+        let (conn, _) = self.followers[&primary];
         self.deliver(End::Osd(primary), conn, NetEvent::Message { conn, envelope: Envelope::new(message) });
     }
 

@@ -173,6 +173,26 @@ message! {
         /// Whether to read data too.
         deep: bool,
     }
+
+    /// Tells an OSD to recover placement groups before others, or no longer to.
+    OsdForceRecovery(151, 2, 2) {
+        /// The cluster.
+        fsid: Uuid,
+        /// Which.
+        pgs: Vec<SpgId>,
+        /// What is meant, in `force_recovery`'s bits.
+        options: u8,
+    }
+}
+
+/// What an `OsdForceRecovery` asks for (`OFR_*`).
+pub mod force_recovery {
+    /// Recovery first.
+    pub const RECOVERY: u8 = 1;
+    /// Backfill first.
+    pub const BACKFILL: u8 = 2;
+    /// No longer.
+    pub const CANCEL: u8 = 4;
 }
 
 /// What an `OsdFailure` says (`MOSDFailure::FLAG_*`).

@@ -208,28 +208,34 @@ message! {
         done: bool,
     }
 
-    /// Primary to member: keep a place for a scrub of this placement group, or give it free.
-    PgScrubReserve(0x4C12, 1, 1) {
+    /// Primary to member: keep a slot for work on this placement group, or give it free.
+    PgReserve(0x4C12, 2, 2) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
         map_epoch: Epoch,
         /// The peering.
         peering: Epoch,
-        /// Whether a place is wanted; if not, it is free again.
+        /// For which work.
+        work: SlotWork,
+        /// Who has a higher one gets slots first.
+        priority: u8,
+        /// Whether a slot is wanted; if not, it is free again.
         wanted: bool,
     }
 
-    /// The answer to who wants one.
-    PgScrubReserved(0x4C13, 1, 1) {
+    /// The answer to who wants one; a slot that was granted may also be taken back by it.
+    PgReserved(0x4C13, 2, 2) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
         map_epoch: Epoch,
         /// From the request.
         peering: Epoch,
-        /// Whether there was one.
-        granted: bool,
+        /// From the request.
+        work: SlotWork,
+        /// What is said.
+        answer: SlotAnswer,
     }
 
     /// Primary to member: show what you hold of a range of objects; nobody writes to them meanwhile.
@@ -343,6 +349,61 @@ message! {
     }
 }
 
+/// Writes an enum as the byte that is its value.
+macro_rules! byte_enum {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $value:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant = $value,)*
+        }
+
+        impl Encode for $name {
+            fn encode(&self, e: &mut Encoder) {
+                e.u8(*self as u8);
+            }
+        }
+
+        impl Decode for $name {
+            const MIN_BYTES: usize = 1;
+            fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+                match d.u8()? {
+                    $($value => Ok($name::$variant),)*
+                    _ => Err(Malformed::new(stringify!($name), "is unknown")),
+                }
+            }
+        }
+    };
+}
+
+byte_enum! {
+    /// The work that a slot is for.
+    SlotWork {
+        /// Copies are compared.
+        #[default]
+        Scrub = 0,
+        /// Members get the objects that they lack of the log's.
+        Recovery = 1,
+        /// Members are filled.
+        Backfill = 2,
+    }
+}
+
+byte_enum! {
+    /// What is said of a slot.
+    SlotAnswer {
+        /// It is kept.
+        #[default]
+        Granted = 0,
+        /// There is none.
+        Refused = 1,
+        /// The store is too full for this work, which is to stop here.
+        TooFull = 2,
+        /// Other work needs it more: it is kept no longer.
+        Revoked = 3,
+    }
+}
+
 /// A write that a replica has made durable, with all before it in its placement group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Confirmed {
@@ -424,8 +485,8 @@ mod tests {
             .into(),
             PgRecover { pg, map_epoch, peering, object: blob("o"), need: blob("n") }.into(),
             PgRecovered { pg, map_epoch, peering, object: blob("o"), done: true }.into(),
-            PgScrubReserve { pg, map_epoch, peering, wanted: true }.into(),
-            PgScrubReserved { pg, map_epoch, peering, granted: false }.into(),
+            PgReserve { pg, map_epoch, peering, work: SlotWork::Backfill, priority: 140, wanted: true }.into(),
+            PgReserved { pg, map_epoch, peering, work: SlotWork::Scrub, answer: SlotAnswer::Refused }.into(),
             PgScrub { pg, map_epoch, peering, round: 3, from: None, to: Some(blob("t")), deep: true, urgent: false }
                 .into(),
             PgScrubbed { pg, map_epoch, peering, round: 3, objects: Some(blob("objects")) }.into(),

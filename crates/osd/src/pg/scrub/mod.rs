@@ -37,7 +37,7 @@ use scan::Scan;
 use shown::ShownObjects;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{ListEntry, ListWant, ObjectId, ReadRequest, ReadWhat};
-use wire::messages::{PgScrub, PgScrubEnd, PgScrubReserve, PgScrubReserved, PgScrubbed};
+use wire::messages::{PgReserve, PgReserved, PgScrub, PgScrubEnd, PgScrubbed, SlotAnswer, SlotWork};
 use wire::net::{ConnId, Envelope};
 use wire::types::UTime;
 use wire::{Decode, Encode};
@@ -174,8 +174,7 @@ impl Pg {
         let me = core.me();
         let members: BTreeSet<OsdId> = self.sets.acting.iter().copied().filter(|osd| *osd != me).collect();
         for osd in &members {
-            let (pg, map_epoch) = (self.id, core.epoch());
-            core.send_osd(*osd, Envelope::new(PgScrubReserve { pg, map_epoch, peering, wanted: true }));
+            self.ask_for_place(core, *osd, peering, true);
         }
         self.scrubbing.current = Some(Box::new(Scrub {
             kind,
@@ -194,28 +193,32 @@ impl Pg {
         self.start_if_reserved(core);
     }
 
-    /// A primary wants a place, or gives one back.
-    pub fn handle_scrub_reserve(&mut self, core: &mut Core, conn: ConnId, from: OsdId, message: &PgScrubReserve) {
-        if !matches!(self.role, Role::Replica(primary, p) if primary == from && p == message.peering) {
-            return;
-        }
+    /// Wants a member's place, or gives it back.
+    fn ask_for_place(&self, core: &mut Core, osd: OsdId, peering: Epoch, wanted: bool) {
+        let (pg, map_epoch, work, priority) = (self.id, core.epoch(), SlotWork::Scrub, 0);
+        core.send_osd(osd, Envelope::new(PgReserve { pg, map_epoch, peering, work, priority, wanted }));
+    }
+
+    /// The primary wants a place, or gives one back.
+    pub(super) fn handle_scrub_reserve(&mut self, core: &mut Core, conn: ConnId, message: &PgReserve) {
         if !message.wanted {
             self.scan = None;
             return core.scrubs.give_place(self.id);
         }
         let granted = core.scrubs.take_place(self.id);
-        let (pg, map_epoch, peering) = (self.id, core.epoch(), message.peering);
-        core.send(conn, Envelope::new(PgScrubReserved { pg, map_epoch, peering, granted }));
+        let answer = if granted { SlotAnswer::Granted } else { SlotAnswer::Refused };
+        let (pg, map_epoch, peering, work) = (self.id, core.epoch(), message.peering, message.work);
+        core.send(conn, Envelope::new(PgReserved { pg, map_epoch, peering, work, answer }));
     }
 
     /// A member has a place, or has none.
-    pub fn handle_scrub_reserved(&mut self, core: &mut Core, from: OsdId, message: &PgScrubReserved) {
+    pub(super) fn handle_scrub_reserved(&mut self, core: &mut Core, from: OsdId, message: &PgReserved) {
         let Some(scrub) = self.scrubbing.current.as_mut().filter(|s| s.peering == message.peering) else { return };
         let Step::Reserving(waiting) = &mut scrub.step else { return };
         if !waiting.remove(&from) {
             return;
         }
-        if message.granted {
+        if message.answer == SlotAnswer::Granted {
             return self.start_if_reserved(core);
         }
         let salt = core.me().0 as u64 * 5 + u64::from(self.id.seed) + core.now.0 / 1000;
@@ -461,8 +464,7 @@ impl Pg {
         }
         self.scan = None;
         for osd in &scrub.members {
-            let (pg, map_epoch, peering) = (self.id, core.epoch(), scrub.peering);
-            core.send_osd(*osd, Envelope::new(PgScrubReserve { pg, map_epoch, peering, wanted: false }));
+            self.ask_for_place(core, *osd, scrub.peering, false);
         }
         core.scrubs.give_place(self.id);
         core.stats_changed = true;

@@ -34,6 +34,8 @@ pub struct Scan {
     number: u32,
     deep: bool,
     urgent: bool,
+    /// The store has been asked and has not answered: a turn that an abandoned scan has left asks nothing twice.
+    asked: bool,
     /// Where the next names are to be listed; none once all are.
     list_from: Option<Option<ObjectId>>,
     to: Option<ObjectId>,
@@ -146,6 +148,7 @@ impl Scan {
             number: 0,
             deep,
             urgent,
+            asked: false,
             list_from: Some(from),
             to,
             names: VecDeque::new(),
@@ -237,7 +240,11 @@ impl Pg {
     pub fn scan_turn(&mut self, core: &mut Core) {
         let collection = self.collection();
         let Some(scan) = &mut self.scan else { return };
+        if scan.asked {
+            return;
+        }
         if let Next::Read(what) = scan.next() {
+            scan.asked = true;
             core.read(self.id, PgRead::Scan(scan.number), ReadRequest { collection, what });
         }
     }
@@ -245,6 +252,7 @@ impl Pg {
     /// The store has told, or cannot.
     pub(in crate::pg) fn scan_read(&mut self, core: &mut Core, number: u32, result: Result<ReadResult, StoreError>) {
         let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else { return };
+        scan.asked = false;
         match result {
             Ok(ReadResult::List { entries, next }) => {
                 if !scan.take_names(entries.into_iter().map(|entry| entry.id), next) {

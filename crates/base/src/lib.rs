@@ -11,12 +11,14 @@ pub mod errno;
 pub mod hash;
 pub mod id;
 pub mod log;
+pub mod planted;
 pub mod rng;
 pub mod time;
 pub mod xxhash;
 
 pub use errno::Errno;
 pub use id::{EVersion, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId};
+pub use planted::Bug;
 pub use rng::Rng;
 pub use time::Instant;
 

@@ -439,6 +439,11 @@ impl Osd {
         self.core.epoch()
     }
 
+    /// The current map; of epoch 0 before the first.
+    pub fn map(&self) -> &Arc<OsdMap> {
+        &self.core.map
+    }
+
     /// Whether the map shows this OSD, in this life, as up.
     pub fn is_up(&self) -> bool {
         self.life.up

@@ -17,7 +17,7 @@ mod tests;
 
 use crate::limits;
 use crate::request::{Completion, Failure, OpId, Request};
-use base::{Duration, Epoch, Errno, Instant, OsdId, Rng};
+use base::{Bug, Duration, Epoch, Errno, Instant, OsdId, Rng};
 use maps::{Incremental, OsdMap};
 use placement::{Hold, Placement, place};
 use session::Session;
@@ -421,7 +421,7 @@ impl Objecter {
     fn session_lost(&mut self, now: Instant, osd: OsdId) {
         let session = self.sessions.get_mut(&osd).expect("a connection's session exists");
         session.lost(now, Duration::from_nanos(self.rng.below(10_000_000)));
-        for tid in &session.tids {
+        for tid in session.tids.iter().filter(|_| !Bug::UnsentForgotten.is_planted()) {
             self.ops.get_mut(tid).expect("a session's requests exist").sent = false;
         }
     }

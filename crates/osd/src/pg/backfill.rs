@@ -18,7 +18,7 @@ use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::limits::{BACKFILL_HEADS_MAX, SCAN_NAMES_MAX};
 use crate::ops::state::{INFO_ATTR, ObjectInfo};
-use base::{EVersion, Epoch, OsdId, SnapId};
+use base::{Bug, EVersion, Epoch, OsdId, SnapId};
 use std::collections::BTreeMap;
 use store::{ListEntry, ListWant, ObjectId, ReadRequest, ReadWhat};
 use wire::messages::{PgBackfill, PgBackfilled};
@@ -231,8 +231,9 @@ impl Pg {
                 }
             }
             let left = filling.own.into_keys().map(|head| (head, Need::whole(EVersion::default(), true)));
-            differs.extend(left);
-            for entry in self.log.after(message.at).filter(|e| !e.changes_nothing && within(&e.object)) {
+            differs.extend(left.filter(|_| !Bug::FillKeepsRemoved.is_planted()));
+            let at = if Bug::FillMissesWrites.is_planted() { self.log.head() } else { message.at };
+            for entry in self.log.after(at).filter(|e| !e.changes_nothing && within(&e.object)) {
                 differs.insert(entry.object.clone(), Need::whole(entry.version, entry.deletes));
             }
             for (head, need) in differs.into_iter().filter(|(head, _)| within(head)) {

@@ -21,7 +21,7 @@ use crate::replication::ReplicatedWrite;
 use crate::reply;
 use crate::session::{Share, Until};
 use crate::watch::Effect;
-use base::{EVersion, Epoch, Errno, Instant};
+use base::{Bug, EVersion, Epoch, Errno, Instant};
 use bytes::Bytes;
 use std::sync::Arc;
 use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, STAGED, StoreError, Transaction};
@@ -442,8 +442,11 @@ impl Pg {
 
     /// Answers a request that was executed before; gives it back if it was not.
     fn answer_from_log(&mut self, core: &mut Core, request: Box<ClientRequest>) -> Option<Box<ClientRequest>> {
-        let Some(entry) = self.log.find(&request.reqid) else { return Some(request) };
-        if let Ok(at) = self.in_flight.binary_search_by_key(&entry.version, |write| write.version) {
+        let known = self.log.find(&request.reqid).filter(|_| !Bug::ResendsAppliedAgain.is_planted());
+        let Some(entry) = known else { return Some(request) };
+        if let Ok(at) = self.in_flight.binary_search_by_key(&entry.version, |write| write.version)
+            && !Bug::ResendsAnsweredEarly.is_planted()
+        {
             self.in_flight[at].again.push(request);
             return None;
         }
@@ -535,7 +538,8 @@ impl Pg {
         self.info.totals = entry.totals;
         self.log.append(entry);
         if trim_to > self.log.tail() {
-            self.log.trim(trim_to, LOG_ENTRIES_REMEMBERED, t);
+            let remember = if Bug::RequestsForgotten.is_planted() { 0 } else { LOG_ENTRIES_REMEMBERED };
+            self.log.trim(trim_to, remember, t);
             self.info.log_tail = self.log.tail();
             self.put_info(t);
         }

@@ -18,7 +18,7 @@ use crate::core::{CommitFor, Core, Level};
 use crate::limits::{PUSH_BYTES_MAX, PUSH_OMAP_ENTRIES_MAX};
 use crate::ops::clones::Clones;
 use crate::ops::state::{INFO_ATTR, ObjectInfo};
-use base::{Epoch, OsdId, SnapId};
+use base::{Bug, Epoch, OsdId, SnapId};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 use store::{AttrsWant, Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat};
@@ -105,7 +105,8 @@ impl Fetch {
             (Some(touched), _) => touched.clone(),
             (None, theirs) => clones_of(theirs.as_ref()).list.iter().map(|clone| clone.id).collect(),
         };
-        self.left = snaps.into_iter().map(|snap| head.with_snap(snap)).collect();
+        let snaps = snaps.into_iter().filter(|_| !Bug::ClonesNotRecovered.is_planted());
+        self.left = snaps.map(|snap| head.with_snap(snap)).collect();
         if self.need.clones.is_none() {
             let theirs = clones_of(self.theirs.as_ref());
             let gone = clones_of(self.own.as_ref()).list.into_iter().filter(|clone| theirs.get(clone.id).is_none());
@@ -170,7 +171,7 @@ impl Pg {
     pub(super) fn resume_fetches(&mut self, core: &mut Core, osd: OsdId) {
         let theirs = |(head, fetch): (&ObjectId, &Fetch)| (fetch.source == osd).then(|| head.clone());
         let heads: Vec<ObjectId> = self.fetching.iter().filter_map(theirs).collect();
-        for head in heads {
+        for head in heads.into_iter().filter(|_| !Bug::PullsNotResumed.is_planted()) {
             let fetch = &self.fetching[&head];
             let (need, peering, answer_to) = (fetch.need.clone(), fetch.peering, fetch.answer_to);
             self.start_fetch(core, head, need, osd, peering, answer_to);
@@ -340,7 +341,7 @@ impl Pg {
         if !gone.is_empty() {
             t.push(&index_object(), Op::OmapRemove(gone));
         }
-        if !new.is_empty() {
+        if !new.is_empty() && !Bug::SnapIndexNotRecovered.is_planted() {
             t.push(&index_object(), Op::OmapSet(new));
         }
         self.missing.remove_and_store(head, &mut t);

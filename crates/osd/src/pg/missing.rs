@@ -11,7 +11,7 @@
 //! Invariant: the set in memory is the one on disk after the transactions submitted so far.
 
 use super::log::{LogEntry, PgLog};
-use base::{EVersion, SnapId};
+use base::{Bug, EVersion, SnapId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{HashRange, ObjectId, Op, Transaction};
@@ -147,6 +147,9 @@ impl Missing {
     pub fn add_and_store(&mut self, head: ObjectId, need: Need, t: &mut Transaction) {
         let key = head.to_bytes();
         self.add(head.clone(), need);
+        if Bug::MissingNotKept.is_planted() {
+            return;
+        }
         t.push(&missing_object(), Op::OmapSet(vec![(key, self.objects[&head].to_bytes())]));
     }
 
@@ -204,7 +207,9 @@ pub fn differing(ours: &PgLog, theirs: &PgLog) -> Option<BTreeMap<ObjectId, Need
     };
     // From the newest to the oldest, so that what was before the oldest of them stays.
     let ours: Vec<&LogEntry> = ours.after(common).filter(|entry| !entry.changes_nothing).collect();
-    ours.iter().rev().for_each(|entry| note(entry, Need::before(entry)));
+    if !Bug::DivergentKept.is_planted() {
+        ours.iter().rev().for_each(|entry| note(entry, Need::before(entry)));
+    }
     theirs.after(common).filter(|entry| !entry.changes_nothing).for_each(|entry| note(entry, Need::of(entry)));
     Some(lacks)
 }

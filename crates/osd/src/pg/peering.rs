@@ -31,7 +31,7 @@ use super::{Pg, PgCommit, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::placement::PastInterval;
 use crate::replication::Replication;
-use base::{Epoch, OsdId};
+use base::{Bug, Epoch, OsdId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::messages::{PgActivate, PgActivated, PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery};
@@ -218,13 +218,14 @@ impl Pg {
 
     /// Whether there are enough members to serve.
     fn is_enough(&self, core: &Core) -> bool {
-        self.sets.acting.len() >= core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.min_size))
+        let min_size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.min_size));
+        self.sets.acting.len() >= min_size || Bug::MinSizeIgnored.is_planted()
     }
 
     /// Waits until the map says that this primary lives in this interval. One that will not serve need not say so.
     fn promise(&mut self, core: &mut Core) {
         let up_thru = core.map.info(core.me()).map_or(Epoch(0), |info| info.up_thru);
-        if self.is_enough(core) && up_thru < self.since {
+        if self.is_enough(core) && up_thru < self.since && !Bug::UpThruIgnored.is_planted() {
             core.up_thru_wanted = core.up_thru_wanted.max(self.since);
             return self.set_step(core, Step::Promising);
         }
@@ -401,11 +402,13 @@ fn authority(peering: &Peering, core: &Core, pg: &Pg) -> Result<Option<OsdId>, &
             let answered = peering.answers.get(osd);
             lost || answered.is_some_and(|a| a.born <= interval.first || core.config.accept_loss)
         };
-        if !interval.acting.iter().any(counts) {
+        if !interval.acting.iter().any(counts) && !Bug::PastIgnored.is_planted() {
             return Err("no member of a past interval that may have had writes can tell");
         }
     }
-    let candidates = infos().filter(|(_, info)| info.last_backfill.is_max() && info.last_epoch_started == started);
+    let whole = |info: &PgInfo| info.last_backfill.is_max() || Bug::AuthorityWithGaps.is_planted();
+    let last = |info: &PgInfo| info.last_epoch_started == started || Bug::AuthorityByLengthAlone.is_planted();
+    let candidates = infos().filter(|(_, info)| whole(info) && last(info));
     let me = core.me();
     let best = candidates.max_by_key(|(osd, info)| {
         (info.last_update, *osd == me, info.log_tail < info.last_update, core::cmp::Reverse(*osd))

@@ -7,7 +7,7 @@ use super::log::{LogEntry, PgLog};
 use super::missing::{Need, differing};
 use super::{Pg, PgCommit, Role};
 use crate::core::{CommitFor, Core, Level};
-use base::{EVersion, Epoch, OsdId};
+use base::{Bug, EVersion, Epoch, OsdId};
 use store::{ObjectId, Op, Transaction};
 use wire::messages::{
     Confirmed, Message, PgActivate, PgActivated, PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery, PgRecover,
@@ -26,7 +26,7 @@ impl Pg {
             born: core.born,
             info: self.exists.then(|| self.info.to_bytes()),
         };
-        if self.exists && core.is_committing(self.id) {
+        if self.exists && core.is_committing(self.id) && !Bug::SaidBeforeDurable.is_planted() {
             self.commit_info(core, PgCommit::Tell(conn, Box::new(message.into())));
         } else {
             core.send(conn, Envelope::new(message));
@@ -110,7 +110,8 @@ impl Pg {
             }
             None => {
                 self.missing.clear_and_store(&mut t);
-                last_backfill = LastBackfill::nothing();
+                last_backfill =
+                    if Bug::GapsTakenForLogs.is_planted() { last_backfill } else { LastBackfill::nothing() };
             }
         }
         if !same {
@@ -152,6 +153,9 @@ impl Pg {
         }
         match self.open_write(write) {
             Ok((entry, mut transaction)) => {
+                if Bug::ConfirmedBeforeDurable.is_planted() {
+                    self.confirm(core, conn, write.peering, write.version);
+                }
                 if write.logged_only && !entry.changes_nothing && self.info.last_backfill.covers(&entry.object) {
                     self.missing.add_and_store(entry.object.clone(), Need::of(&entry), &mut transaction);
                 }

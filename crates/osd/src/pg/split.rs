@@ -15,7 +15,7 @@ use super::Pg;
 use super::log::{LogEntry, PgLog, log_key, log_object};
 use super::missing::missing_object;
 use crate::core::{CommitFor, Core};
-use base::{Epoch, PgId};
+use base::{Bug, Epoch, PgId};
 use maps::PgPool;
 use maps::pool::ancestor;
 use store::{HashRange, ObjectId, Op, Part, Transaction};
@@ -73,7 +73,9 @@ impl Pg {
             let keys = missing.heads().map(Encode::to_bytes).collect();
             t.push(&missing_object(), Op::OmapRemove(keys));
         }
+        let entries = if Bug::SplitForgetsRequests.is_planted() { Vec::new() } else { entries };
         let log = PgLog::new(self.log.tail(), entries).expect("a part of a log is in order");
+        let missing = if Bug::SplitForgetsMissing.is_planted() { Default::default() } else { missing };
         let mut child = Pg { exists: true, info: self.info.clone(), missing, ..Pg::new(id) };
         child.adopt_log(log);
         child

@@ -6,7 +6,7 @@
 
 use super::ReplicatedWrite;
 use crate::core::Core;
-use base::{EVersion, Epoch, OsdId, PgId};
+use base::{Bug, EVersion, Epoch, OsdId, PgId};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use wire::Encoder;
@@ -67,7 +67,8 @@ impl PrimaryCopy {
     pub fn committed(&mut self, from: OsdId, version: EVersion) -> Option<EVersion> {
         let member = self.members.iter_mut().find(|(osd, _)| *osd == from)?;
         member.1 = member.1.max(version);
-        let all = self.members.iter().map(|(_, version)| *version).min()?;
+        let versions = self.members.iter().map(|(_, version)| *version);
+        let all = if Bug::AckBeforeReplicas.is_planted() { versions.max()? } else { versions.min()? };
         if all <= self.all_committed {
             return None;
         }
@@ -96,6 +97,9 @@ impl PrimaryCopy {
     /// Sends again what `osd` has not confirmed.
     pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
         let Some((_, has)) = self.members.iter().find(|(member, _)| *member == osd) else { return };
+        if Bug::UnconfirmedNotResent.is_planted() {
+            return;
+        }
         for (write, only_log) in self.unconfirmed.iter().filter(|(write, _)| write.version > *has) {
             core.send_osd(osd, Envelope::new(as_sent(write, only_log.contains(&osd))));
         }

@@ -11,7 +11,7 @@ use crate::core::{Core, Level};
 use crate::limits::{SCRUB_OBJECTS_MAX, SCRUB_OMAP_ENTRIES, SCRUB_STRIDE_BYTES};
 use crate::pg::{Pg, PgRead};
 use base::checksum::{CRC_SEED, crc32c};
-use base::{Epoch, OsdId};
+use base::{Bug, Epoch, OsdId};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use store::{
@@ -213,6 +213,7 @@ impl Pg {
         let place = |place: &Option<Bytes>| place.as_ref().map(ObjectId::from_bytes).transpose();
         let (Ok(start), Ok(end), true) = (place(&message.from), place(&message.to), follows) else { return };
         let mut scan = Scan::new((message.peering, message.round), start, end, message.deep, message.urgent);
+        scan.deep &= !Bug::DeepScrubShallow.is_planted();
         scan.asked_by = Some(conn);
         self.start_scan(core, scan);
     }

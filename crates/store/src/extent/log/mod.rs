@@ -15,6 +15,7 @@ use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, Geometry};
 use crate::extent::log::record::{HEADER, Header};
 use crate::extent::superblock::LogPoint;
+use base::Bug;
 use bytes::Bytes;
 
 /// What waits for a group.
@@ -221,7 +222,7 @@ impl Log {
         self.group =
             Some(Group { sequence: self.next.sequence, waiting, stage: Stage::Writing, direct_left, had_direct });
         self.next = Header { crc, ..header }.next();
-        Some(Sealed { offset, data: Bytes::from_owner(buf), durable: !had_direct })
+        Some(Sealed { offset, data: Bytes::from_owner(buf), durable: !had_direct && !Bug::AckBeforeFlush.is_planted() })
     }
 
     /// The record is written. True when a flush is wanted now.

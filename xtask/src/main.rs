@@ -35,7 +35,10 @@ usage: cargo xtask VERB
                    those of tests/clients/stress_kill.py, such as --rounds 200
   thrash [ARGS...] OSDs killed, stopped, restarted, marked out and in and replaced while pools get more and fewer placement
                    groups, under fio with verification and clients with models: ARGS are those of tests/clients/thrash.py,
-                   such as --seconds 600";
+                   such as --seconds 600
+  planted [ARGS...]
+                   known bugs put back one by one, which simulated runs have to find within 1000 seeds: ARGS are those of
+                   `loligo sim`, such as --seeds 100 or --planted NAME";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -63,6 +66,7 @@ fn verb(words: &[&str]) -> Result<()> {
         ["stress", ref args @ ..] => stress("stress_rados.py", args),
         ["stress-kill", ref args @ ..] => stress("stress_kill.py", args),
         ["thrash", ref args @ ..] => stress("thrash.py", args),
+        ["planted", ref args @ ..] => planted(args),
         ["stress-rbd", ref args @ ..] => stress("stress_rbd.py", args),
         _ => bail!("{USAGE}"),
     }
@@ -82,6 +86,12 @@ fn fix() -> Result<()> {
 fn stress(script: &str, args: &[&str]) -> Result<()> {
     clients::ensure_installed()?;
     clients::stress(script, args)
+}
+
+/// Has simulated runs look for known bugs, all of them unless one is named.
+fn planted(args: &[&str]) -> Result<()> {
+    let all: &[&str] = if args.contains(&"--planted") { &[] } else { &["--planted", "all"] };
+    cargo(&[&["run", "--release", "--quiet", "--package", "loligo", "--", "sim"], all, args].concat())
 }
 
 fn tidy_tree() -> Result<()> {

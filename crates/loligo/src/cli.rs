@@ -1,5 +1,6 @@
 //! The command line: verbs, flags and their help.
 
+use crate::sim::SimArgs;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -30,7 +31,7 @@ pub(crate) enum Verb {
     /// Look into the extent store of a stopped OSD
     #[command(subcommand)]
     Store(StoreVerb),
-    /// Run one whole cluster in virtual time, with faults and checks
+    /// Run whole clusters in virtual time, with faults and checks
     Sim(SimArgs),
     /// Run a benchmark study, with a table, JSON and an HTML report
     Study(StudyArgs),
@@ -142,56 +143,6 @@ pub(crate) struct OsdArgs {
     /// The same for its metadata
     #[arg(long, value_name = "PATH")]
     pub(crate) meta_device: Option<PathBuf>,
-}
-
-/// `loligo sim`.
-#[derive(Debug, Parser)]
-pub(crate) struct SimArgs {
-    /// The number that decides everything in the run
-    #[arg(long, value_name = "S")]
-    pub(crate) seed: u64,
-    /// How many OSDs [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) osds: Option<u32>,
-    /// How many clients [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) clients: Option<u32>,
-    /// How many objects they share [default: 12]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
-    pub(crate) objects: Option<u32>,
-    /// Requests that each client has under way [default: 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) depth: Option<u32>,
-    /// The mean pause between a client's requests [default: 200]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60000))]
-    pub(crate) think_ms: Option<u64>,
-    /// Copies of each object [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
-    pub(crate) pool_size: Option<u32>,
-    /// Placement groups [default: 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) pg_num: Option<u32>,
-    /// How long faults strike, in virtual time [default: 60]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86400))]
-    pub(crate) seconds: Option<u64>,
-    /// The mean time between two faults [default: 3000]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3600000))]
-    pub(crate) fault_every_ms: Option<u64>,
-    /// Log entries that a placement group keeps [default: drawn from the seed]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
-    pub(crate) log_entries: Option<u32>,
-    /// The pause between two recoveries of an OSD [default: drawn from the seed]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=60000))]
-    pub(crate) recovery_sleep_ms: Option<u64>,
-    /// No faults at all
-    #[arg(long)]
-    pub(crate) no_faults: bool,
-    /// Encrypted sessions
-    #[arg(long)]
-    pub(crate) secure: bool,
-    /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Plain)]
-    pub(crate) format: Format,
 }
 
 /// The studies.

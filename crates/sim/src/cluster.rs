@@ -1,13 +1,16 @@
 //! Who lives in the world: one monitor, OSDs, clients, each with its key and address.
 
+use crate::clock::Clock;
 use crate::disk::{MonDisk, OsdDisk};
+use crate::extent_disk::ExtentDisk;
 use crate::node::{Disk, Engine, Node, NodeId, Running};
-use crate::options::{Options, Planted};
+use crate::options::Options;
 use crate::world::World;
 use base::OsdId;
 use base::rng::SecretRng;
 use client::{Client, ClientConfig};
 use core::net::SocketAddr;
+use device::DeviceModel;
 use mon::{InitialOsd, Mon, MonConfig, NewCluster};
 use monclient::MonClientConfig;
 use osd::{BootImage, Osd, OsdConfig};
@@ -51,9 +54,14 @@ impl Cluster {
         let mut disk = MonDisk::default();
         disk.apply(Mon::mkfs(now, &cluster.mon_config(), &cluster.first_entities(mon_key), &mut cluster.secrets));
         cluster.add(world, "mon.a".to_owned(), mon_socket, Disk::Mon(Box::new(disk)));
-        let forgetful = options.planted == Some(Planted::ForgetfulDisks);
         for osd in 0..options.osds {
-            let disk = Disk::Osd(Box::new(OsdDisk::new(forgetful)));
+            let disk = match options.store {
+                "extent" => {
+                    let model = drive_model(options.disk_slowness);
+                    Disk::Extent(Box::new(ExtentDisk::new(model, osd, world.rng.u64())))
+                }
+                _ => Disk::Osd(Box::new(OsdDisk::new(options.disk_slowness))),
+            };
             cluster.add(world, format!("osd.{osd}"), socket(1 + osd, 6800), disk);
         }
         for index in 0..options.clients {
@@ -79,7 +87,7 @@ impl Cluster {
 
     /// Starts a node: for the first time, or with what its disk kept.
     pub(crate) fn start(&mut self, world: &mut World, id: NodeId) {
-        let now = world.now;
+        let now = world.shown(id);
         let node = &mut world.nodes[id.0];
         if node.running.is_some() {
             return;
@@ -87,17 +95,24 @@ impl Cluster {
         node.life += 1;
         let (life, addr) = (node.life, node.addr);
         let own = |nonce| AddrVec::one(EntityAddr::msgr2(addr, nonce));
-        let (engine, config) = match &node.disk {
+        let (engine, config) = match &mut node.disk {
             Disk::Mon(disk) => {
                 let rng = fork(&mut self.secrets);
                 let mon = Mon::new(now, self.mon_config(), rng, disk.contents.clone()).expect("its own store");
                 let config = MessengerConfig::new(EntityName::mon(0), self.mon_addrs.clone());
                 (Engine::Mon(Box::new(mon)), config)
             }
-            Disk::Osd(disk) => {
+            disk @ (Disk::Osd(_) | Disk::Extent(_)) => {
+                if let Disk::Extent(disk) = disk
+                    && let Err(why) = disk.open()
+                {
+                    return world.failures.push(format!("{}: {why}", node.name));
+                }
                 let number = OsdId(id.0 as i32 - 1);
                 let osd_config = self.osd_config(number, own(life));
-                let image = BootImage::load(number, osd_config.osd_fsid, &mut |request| disk.read(&request));
+                let image = BootImage::load(number, osd_config.osd_fsid, &mut |request| {
+                    disk.read(&request).expect("it is an OSD's")
+                });
                 let osd = Osd::new(now, osd_config, fork(&mut self.secrets), image.expect("its own store"));
                 let mut config = MessengerConfig::new(EntityName::osd(number), own(life));
                 config.lossless_from = vec![EntityType::OSD];
@@ -120,7 +135,10 @@ impl Cluster {
         if addr.port() != 0 {
             world.network.listen(addr, id);
         }
-        world.nodes.push(Node { name, addr, life: 0, running: None, disk });
+        let serves = !matches!(disk, Disk::None);
+        let input_cost = if serves { self.options.input_cost } else { base::Duration::ZERO };
+        let clock = Clock::draw(self.options.drift_ppm, &mut world.rng);
+        world.nodes.push(Node::new(name, addr, disk, input_cost, clock));
     }
 
     fn modes(&self) -> Vec<ConMode> {
@@ -183,6 +201,7 @@ impl Cluster {
                 ("osd_min_pg_log_entries".to_owned(), "1".to_owned()),
                 ("osd_max_pg_log_entries".to_owned(), self.options.log_entries.to_string()),
                 ("osd_recovery_sleep".to_owned(), self.options.recovery_sleep.as_secs_f64().to_string()),
+                ("osd_op_queue".to_owned(), self.options.queue.to_owned()),
             ]),
         }
     }
@@ -199,6 +218,15 @@ impl Cluster {
 
 fn fork(secrets: &mut SecretRng) -> SecretRng {
     SecretRng::from_entropy(secrets.bytes())
+}
+
+/// A drive that is about so many times slower than a fast one.
+fn drive_model(slowness: u32) -> DeviceModel {
+    match slowness {
+        0..5 => DeviceModel::nvme(),
+        5..50 => DeviceModel::ssd(),
+        _ => DeviceModel::hdd(),
+    }
 }
 
 fn socket(host: u32, port: u16) -> SocketAddr {

@@ -3,13 +3,13 @@
 //! An OSD's disk is two memory stores: one as its engine sees it, one as it will be found after a crash. A transaction
 //! reaches the second when it is reported durable; a crash keeps some prefix of those that were not, as disks do.
 
-use base::{Duration, Instant, Rng};
+use base::{Bug, Duration, Instant, Rng};
 use bytes::Bytes;
 use mon::{BatchWrites, PersistId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{
-    CollectionId, CommitId, MemoryStore, ObjectId, ObjectWant, Op, ReadId, ReadRequest, ReadResult, ReadWhat,
-    StoreError, Transaction,
+    CollectionId, CommitId, Completion, MemoryStore, ObjectId, ObjectWant, Op, ReadId, ReadRequest, ReadResult,
+    ReadWhat, StoreError, Transaction,
 };
 use wire::Malformed;
 
@@ -27,8 +27,10 @@ pub(crate) struct OsdDisk {
     durable: MemoryStore,
     pending: VecDeque<(CommitId, Transaction)>,
     busy_until: Instant,
-    /// A planted fault: the disk confirms what it has not kept.
-    forgetful: bool,
+    /// How often longer than a fast drive it takes.
+    slowness: u32,
+    /// Until when it is slower still.
+    slow_until: Instant,
     /// Objects whose data it cannot read any more, until they are written anew.
     rotten: BTreeSet<(CollectionId, ObjectId)>,
     /// Collections of which it takes nothing more: a transaction met what is rotten.
@@ -37,13 +39,30 @@ pub(crate) struct OsdDisk {
     confirmed: VecDeque<Transaction>,
 }
 
+/// How often longer a disk takes that is much slower for a while.
+const SLOW: u32 = 100;
+
 /// How many transactions a forgetful disk may be behind.
 const FORGOTTEN_MAX: usize = 64;
 
 impl OsdDisk {
-    /// An empty disk that keeps its word, or one that does not.
-    pub(crate) fn new(forgetful: bool) -> OsdDisk {
-        OsdDisk { forgetful, ..OsdDisk::default() }
+    /// An empty disk, so many times slower than a fast drive.
+    pub(crate) fn new(slowness: u32) -> OsdDisk {
+        OsdDisk { slowness, ..OsdDisk::default() }
+    }
+
+    /// Makes it much slower until then.
+    pub(crate) fn slow_down(&mut self, until: Instant) {
+        self.slow_until = until;
+    }
+
+    fn slowness(&self, now: Instant) -> u32 {
+        if now < self.slow_until { self.slowness * SLOW } else { self.slowness }
+    }
+
+    /// How long a read takes.
+    pub(crate) fn read_time(&self, now: Instant, rng: &mut Rng) -> Duration {
+        (READ_MIN + Duration::from_nanos(rng.below(READ_JITTER_NANOS))) * self.slowness(now)
     }
 
     /// Takes a transaction; says when it is durable, or why it is refused.
@@ -61,7 +80,8 @@ impl OsdDisk {
         self.live.commit(&transaction)?;
         self.rot_or_heal(&transaction);
         self.pending.push_back((id, transaction));
-        let done = now + COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
+        let took = COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
+        let done = now + took * self.slowness(now);
         self.busy_until = self.busy_until.max(done);
         Ok(self.busy_until)
     }
@@ -70,7 +90,7 @@ impl OsdDisk {
     pub(crate) fn committed(&mut self) -> CommitId {
         let (id, transaction) = self.pending.pop_front().expect("each transaction becomes durable once");
         self.confirmed.push_back(transaction);
-        let behind = if self.forgetful { FORGOTTEN_MAX } else { 0 };
+        let behind = if Bug::ForgetfulDisks.is_planted() { FORGOTTEN_MAX } else { 0 };
         while self.confirmed.len() > behind {
             let transaction = self.confirmed.pop_front().expect("there is one more than allowed");
             self.keep(&transaction);
@@ -152,8 +172,10 @@ impl OsdDisk {
     pub(crate) fn crash(&mut self, rng: &mut Rng) {
         let pending = core::mem::take(&mut self.pending).into_iter().map(|(_, transaction)| transaction);
         let unsure: Vec<Transaction> = core::mem::take(&mut self.confirmed).into_iter().chain(pending).collect();
-        let kept = rng.below(unsure.len() as u64 + 1);
-        unsure.iter().take(kept as usize).for_each(|transaction| self.keep(transaction));
+        let kept = rng.below(unsure.len() as u64 + 1) as usize;
+        // With the bug the last ones are kept instead of the first, if the store takes them.
+        let skipped = if Bug::DisorderlyDisks.is_planted() { unsure.len() - kept } else { 0 };
+        unsure.iter().skip(skipped).take(kept).for_each(|transaction| drop(self.durable.commit(transaction)));
         self.live = MemoryStore::from_records(self.durable.records()).expect("a store reads its own image");
         self.busy_until = Instant::ZERO;
         self.halted.clear();
@@ -162,11 +184,6 @@ impl OsdDisk {
 
 fn rot() -> StoreError {
     Malformed::new("block", "does not have the checksum that was noted").into()
-}
-
-/// How long a read takes.
-pub(crate) fn read_time(rng: &mut Rng) -> Duration {
-    READ_MIN + Duration::from_nanos(rng.below(READ_JITTER_NANOS))
 }
 
 /// A monitor's key-value file.
@@ -222,6 +239,8 @@ pub(crate) enum Stored {
     Refused(CommitId, StoreError),
     /// A read.
     Read(ReadId, Result<ReadResult, StoreError>),
+    /// Something that an extent store has ended.
+    Completed(Completion),
     /// The monitor's oldest batch.
     Persisted,
 }

@@ -15,19 +15,25 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod clock;
 mod cluster;
 mod disk;
+mod extent_disk;
+mod faults;
 mod network;
 mod node;
 mod options;
 mod queue;
 mod run;
 mod scrubbing;
+mod sectors;
 mod snapshots;
+mod strikes;
 mod trace;
 mod value;
 mod workload;
 mod world;
 
-pub use options::{Options, Planted, Report};
+pub use faults::{Fault, Faults};
+pub use options::{Options, QUEUES, Report, STORES, shrink};
 pub use run::run;

@@ -2,7 +2,7 @@
 //!
 //! Owns the pipes and their delays. Bytes of one direction arrive in order; streams overtake each other. A cut loses
 //! what is under way, and the two ends learn of it at different times, the later one long after. Two nodes that are
-//! kept apart lose nothing: everything between them waits, as with retransmission.
+//! kept apart, or one of which does not hear the other, lose nothing: everything waits, as with retransmission.
 
 use crate::node::NodeId;
 use base::{Duration, Instant, Rng};
@@ -42,7 +42,12 @@ pub(crate) struct Network {
     pipes: BTreeMap<PipeId, Pipe>,
     last_pipe: u64,
     listeners: BTreeMap<SocketAddr, NodeId>,
+    /// Until when nothing comes from one node to another.
     apart: BTreeMap<(NodeId, NodeId), Instant>,
+    /// Until when what one node sends to another is slow.
+    slow_links: BTreeMap<(NodeId, NodeId), Instant>,
+    /// Whether something is lost now and then, and sent again.
+    lossy: bool,
     /// Until when everything is slow.
     slow_until: Instant,
 }
@@ -54,14 +59,20 @@ const JITTER_MAX_NANOS: u64 = 120_000;
 /// What chance adds at most in slow times.
 const SLOW_JITTER_MAX_NANOS: u64 = 80_000_000;
 
+/// One in how many sends is lost where some are, and after how long it is sent again.
+const LOST_ONE_IN: u64 = 300;
+const RETRANSMISSION: Duration = Duration::from_millis(200);
+
 impl Network {
-    pub(crate) fn new(rng: Rng) -> Network {
+    pub(crate) fn new(rng: Rng, lossy: bool) -> Network {
         Network {
             rng,
             pipes: BTreeMap::new(),
             last_pipe: 0,
             listeners: BTreeMap::new(),
             apart: BTreeMap::new(),
+            slow_links: BTreeMap::new(),
+            lossy,
             slow_until: Instant::ZERO,
         }
     }
@@ -93,6 +104,11 @@ impl Network {
         if let Some(pipe) = self.pipes.get_mut(&pipe) {
             pipe.ends[1] = Some(end);
         }
+    }
+
+    /// Whose end it is, whether the pipe still stands or not.
+    pub(crate) fn whose(&self, pipe: PipeId, side: Side) -> Option<NodeId> {
+        self.pipes.get(&pipe)?.ends[side].map(|end| end.node)
     }
 
     /// Who is at one side of a pipe that still stands.
@@ -166,9 +182,9 @@ impl Network {
         self.pipes.iter().filter(|(_, pipe)| stands(pipe)).map(|(id, _)| *id).collect()
     }
 
-    /// Keeps two nodes apart until then.
-    pub(crate) fn separate(&mut self, a: NodeId, b: NodeId, until: Instant) {
-        self.apart.insert((a.min(b), a.max(b)), until);
+    /// Keeps what `from` sends from `to` until then.
+    pub(crate) fn separate(&mut self, from: NodeId, to: NodeId, until: Instant) {
+        self.apart.insert((from, to), until);
     }
 
     /// Slows everything down until then.
@@ -176,15 +192,24 @@ impl Network {
         self.slow_until = until;
     }
 
+    /// Slows down what `from` sends to `to` until then.
+    pub(crate) fn slow_link(&mut self, from: NodeId, to: NodeId, until: Instant) {
+        self.slow_links.insert((from, to), until);
+    }
+
     /// Ends what keeps nodes apart or slow.
     pub(crate) fn heal(&mut self) {
         self.apart.clear();
+        self.slow_links.clear();
         self.slow_until = Instant::ZERO;
     }
 
-    fn arrival(&mut self, now: Instant, a: NodeId, b: NodeId) -> Instant {
-        let together = self.apart.get(&(a.min(b), a.max(b))).map_or(now, |until| now.max(*until));
-        let jitter = if now < self.slow_until { SLOW_JITTER_MAX_NANOS } else { JITTER_MAX_NANOS };
-        together + LATENCY_MIN + Duration::from_nanos(self.rng.below(jitter))
+    fn arrival(&mut self, now: Instant, from: NodeId, to: NodeId) -> Instant {
+        let together = self.apart.get(&(from, to)).map_or(now, |until| now.max(*until));
+        let slow_until = self.slow_links.get(&(from, to)).map_or(self.slow_until, |until| self.slow_until.max(*until));
+        let jitter = if now < slow_until { SLOW_JITTER_MAX_NANOS } else { JITTER_MAX_NANOS };
+        let lost = self.lossy && self.rng.chance(1, LOST_ONE_IN);
+        let again = if lost { RETRANSMISSION } else { Duration::ZERO };
+        together + again + LATENCY_MIN + Duration::from_nanos(self.rng.below(jitter))
     }
 }

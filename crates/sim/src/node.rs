@@ -2,16 +2,21 @@
 //!
 //! Owns what a crash takes away and what it leaves. The engines behind [`Engine`] are those that run in production.
 
+use crate::clock::Clock;
 use crate::disk::{MonDisk, OsdDisk};
+use crate::extent_disk::ExtentDisk;
 use crate::network::{PipeId, Side};
-use base::Instant;
+use crate::world::Event;
+use base::{Duration, Epoch, Instant, Rng};
 use bytes::BytesMut;
 use client::Client;
 use core::net::SocketAddr;
+use maps::OsdMap;
 use mon::{BatchWrites, Mon, PersistId};
 use osd::Osd;
-use std::collections::BTreeMap;
-use store::{CommitId, ReadId, ReadRequest, Transaction};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use store::{CommitId, ReadId, ReadRequest, ReadResult, StoreError, Transaction};
 use wire::auth::Auth;
 use wire::msgr::{Messenger, StreamId};
 use wire::net::{NetCommand, NetEvent};
@@ -28,6 +33,14 @@ pub(crate) struct Node {
     pub(crate) life: u32,
     pub(crate) running: Option<Running>,
     pub(crate) disk: Disk,
+    /// Until when its processor is busy, or stands still.
+    pub(crate) busy_until: Instant,
+    /// What has come meanwhile, in order.
+    pub(crate) inbox: VecDeque<Event>,
+    /// What each input takes of its processor.
+    pub(crate) input_cost: Duration,
+    /// What time it believes it is.
+    pub(crate) clock: Clock,
 }
 
 /// What a node has while it runs.
@@ -41,6 +54,8 @@ pub(crate) struct Running {
     /// When it last woke, and how often since then without time passing.
     pub(crate) woke_at: Instant,
     pub(crate) spins: u32,
+    /// The newest map that it was seen to have.
+    pub(crate) epoch: Epoch,
 }
 
 /// What a node keeps.
@@ -48,6 +63,28 @@ pub(crate) enum Disk {
     None,
     Mon(Box<MonDisk>),
     Osd(Box<OsdDisk>),
+    Extent(Box<ExtentDisk>),
+}
+
+impl Disk {
+    /// What an OSD's disk answers, at once; none where it is no OSD's.
+    pub(crate) fn read(&mut self, request: &ReadRequest) -> Option<Result<ReadResult, StoreError>> {
+        match self {
+            Disk::Osd(disk) => Some(disk.read(request)),
+            Disk::Extent(disk) => Some(disk.read(request)),
+            Disk::None | Disk::Mon(_) => None,
+        }
+    }
+
+    /// The power goes.
+    pub(crate) fn crash(&mut self, rng: &mut Rng) {
+        match self {
+            Disk::Osd(disk) => disk.crash(rng),
+            Disk::Extent(disk) => disk.crash(rng),
+            Disk::Mon(disk) => disk.crash(rng),
+            Disk::None => {}
+        }
+    }
 }
 
 /// What runs on a node.
@@ -140,11 +177,27 @@ impl Running {
             wake_at: None,
             woke_at: Instant::ZERO,
             spins: 0,
+            epoch: Epoch(0),
         }
     }
 }
 
 impl Node {
+    /// A node that does not run yet.
+    pub(crate) fn new(name: String, addr: SocketAddr, disk: Disk, input_cost: Duration, clock: Clock) -> Node {
+        let (busy_until, inbox) = (Instant::ZERO, VecDeque::new());
+        Node { name, addr, life: 0, running: None, disk, busy_until, inbox, input_cost, clock }
+    }
+
+    /// The map that the engine on this node knows, while it runs; the monitor's own is not asked for.
+    pub(crate) fn map(&self) -> Option<&Arc<OsdMap>> {
+        match &self.running.as_ref()?.engine {
+            Engine::Osd(osd) => Some(osd.map()),
+            Engine::Client(client) => client.map(),
+            Engine::Mon(_) => None,
+        }
+    }
+
     /// The OSD on this node, while it runs.
     pub(crate) fn osd(&self) -> Option<&Osd> {
         match &self.running.as_ref()?.engine {

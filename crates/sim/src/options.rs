@@ -1,20 +1,7 @@
 //! What a run is made of. Everything else follows from the seed.
 
-use base::{Duration, Rng};
-
-/// A fault of the simulator's own making that every run must be able to find: what is planted here and not found
-/// would not be found in an engine either.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Planted {
-    /// Disks report transactions durable that a crash may still take away.
-    ForgetfulDisks,
-    /// Clients are told that some of their writes are done although they were never sent.
-    LostWrites,
-    /// Some appends are sent twice, as two requests.
-    DoubleAppends,
-    /// Clients see some answers of reads late, after they have seen newer ones.
-    StaleReads,
-}
+use crate::faults::Faults;
+use base::{Bug, Duration, Rng};
 
 /// Parameters of one run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,46 +20,74 @@ pub struct Options {
     pub think: Duration,
     /// Copies of each object.
     pub pool_size: u32,
-    /// Placement groups.
+    /// Copies without which nobody serves.
+    pub min_size: u32,
+    /// Placement groups at the beginning.
     pub pg_num: u32,
     /// How long the clients work while faults strike.
     pub duration: Duration,
-    /// Whether faults strike at all.
-    pub faults: bool,
+    /// Which faults strike.
+    pub faults: Faults,
     /// The mean time between two faults.
     pub fault_every: Duration,
     /// Log entries that a placement group keeps (`osd_max_pg_log_entries`): with few, members that come back are filled.
     pub log_entries: u32,
     /// The pause between two recoveries of an OSD (`osd_recovery_sleep`): with some, faults strike amid recovery.
     pub recovery_sleep: Duration,
+    /// The OSDs' scheduler (`osd_op_queue`).
+    pub queue: &'static str,
+    /// What a node's processor takes for each input: with much, work queues up before it.
+    pub input_cost: Duration,
+    /// What an OSD keeps objects in: `memory`, or `extent` on a drive that power cuts tear.
+    pub store: &'static str,
+    /// How often longer than a fast drive a disk takes.
+    pub disk_slowness: u32,
+    /// How many millionths clocks gain or lose, and milliseconds they are set apart, at the most.
+    pub drift_ppm: u32,
+    /// Whether what is sent is lost now and then, and comes a retransmission later.
+    pub lossy: bool,
     /// Whether sessions are encrypted.
     pub secure: bool,
     /// What is wrong on purpose.
-    pub planted: Option<Planted>,
+    pub planted: Option<Bug>,
 }
 
+/// The schedulers to draw from: Ceph's first one most often.
+pub const QUEUES: [&str; 4] = ["wpq", "mclock_scheduler", "fifo", "cfq"];
+
+/// What OSDs keep objects in.
+pub const STORES: [&str; 2] = ["memory", "extent"];
+
 impl Options {
-    /// A small cluster that has a hard time. What concerns recovery is drawn from the seed.
+    /// A small cluster that has a hard time; what kind of one is drawn from the seed.
     pub fn new(seed: u64) -> Options {
-        let mut draw = Rng::new(seed);
-        let mut one_of = |choices: [u32; 3]| choices[draw.below(3) as usize];
-        let log_entries = one_of([10, 40, 2000]);
-        let recovery_sleep = Duration::from_millis(u64::from(one_of([0, 20, 300])));
+        // Not the run's own generator: what a run is made of may be told, and the rest stays as it is.
+        let mut rng = Rng::new(seed ^ 0x006F_7074_696F_6E73);
+        let mut one_of = |choices: &[u32]| choices[rng.below(choices.len() as u64) as usize];
+        let osds = one_of(&[3, 4, 4, 4, 5, 6]);
+        let pool_size = one_of(&[1, 2, 2, 3, 3, 3, 3, 3]).min(osds);
         Options {
             seed,
-            osds: 4,
-            clients: 3,
-            objects: 12,
-            depth: 2,
-            think: Duration::from_millis(200),
-            pool_size: 3,
-            pg_num: 8,
-            duration: Duration::from_secs(60),
-            faults: true,
-            fault_every: Duration::from_secs(3),
-            log_entries,
-            recovery_sleep,
-            secure: false,
+            osds,
+            clients: one_of(&[2, 3, 4]),
+            objects: one_of(&[3, 6, 12, 24]),
+            depth: one_of(&[1, 2, 4]),
+            think: Duration::from_millis(u64::from(one_of(&[50, 100, 200, 200]))),
+            pool_size,
+            min_size: one_of(&[1, 2, 2, 2]).min(pool_size),
+            pg_num: one_of(&[1, 2, 4, 8]),
+            duration: Duration::from_secs(u64::from(one_of(&[20, 40, 60]))),
+            fault_every: Duration::from_millis(u64::from(one_of(&[300, 1000, 3000, 3000]))),
+            log_entries: one_of(&[10, 40, 2000]),
+            recovery_sleep: Duration::from_millis(u64::from(one_of(&[0, 20, 300]))),
+            queue: QUEUES[one_of(&[0, 0, 1, 1, 2, 3]) as usize],
+            input_cost: Duration::from_micros(u64::from(one_of(&[0, 0, 20, 300]))),
+            store: STORES[one_of(&[0, 0, 0, 1]) as usize],
+            disk_slowness: one_of(&[1, 1, 10, 100]),
+            drift_ppm: one_of(&[0, 10, 500]),
+            lossy: one_of(&[0, 0, 1]) == 1,
+            secure: one_of(&[0, 0, 0, 0, 0, 1]) == 1,
+            faults: Faults::draw(&mut rng),
             planted: None,
         }
     }
@@ -80,31 +95,93 @@ impl Options {
     /// What to type to see the same run again.
     pub fn command(&self) -> String {
         let mut command = format!("loligo sim --seed {}", self.seed);
-        let usual = Options::new(self.seed);
-        let mut add = |name: &str, value: String, differs: bool| {
-            if differs {
+        let usual = Options::new(self.seed).values();
+        for ((name, value), (_, usual)) in self.values().into_iter().zip(usual) {
+            if value != usual {
                 command.push_str(&format!(" --{name} {value}"));
             }
-        };
-        add("osds", self.osds.to_string(), self.osds != usual.osds);
-        add("clients", self.clients.to_string(), self.clients != usual.clients);
-        add("objects", self.objects.to_string(), self.objects != usual.objects);
-        add("depth", self.depth.to_string(), self.depth != usual.depth);
-        add("think-ms", self.think.as_millis().to_string(), self.think != usual.think);
-        add("pool-size", self.pool_size.to_string(), self.pool_size != usual.pool_size);
-        add("pg-num", self.pg_num.to_string(), self.pg_num != usual.pg_num);
-        add("seconds", self.duration.as_secs().to_string(), self.duration != usual.duration);
-        add("fault-every-ms", self.fault_every.as_millis().to_string(), self.fault_every != usual.fault_every);
-        let sleep_ms = self.recovery_sleep.as_millis();
-        add("log-entries", self.log_entries.to_string(), self.log_entries != usual.log_entries);
-        add("recovery-sleep-ms", sleep_ms.to_string(), self.recovery_sleep != usual.recovery_sleep);
-        if !self.faults {
-            command.push_str(" --no-faults");
-        }
-        if self.secure {
-            command.push_str(" --secure");
         }
         command
+    }
+
+    /// The options by their names on the command line.
+    fn values(&self) -> [(&'static str, String); 21] {
+        let ms = |duration: Duration| duration.as_millis().to_string();
+        [
+            ("osds", self.osds.to_string()),
+            ("clients", self.clients.to_string()),
+            ("objects", self.objects.to_string()),
+            ("depth", self.depth.to_string()),
+            ("think-ms", ms(self.think)),
+            ("pool-size", self.pool_size.to_string()),
+            ("min-size", self.min_size.to_string()),
+            ("pg-num", self.pg_num.to_string()),
+            ("seconds", self.duration.as_secs().to_string()),
+            ("faults", self.faults.to_string()),
+            ("fault-every-ms", ms(self.fault_every)),
+            ("log-entries", self.log_entries.to_string()),
+            ("recovery-sleep-ms", ms(self.recovery_sleep)),
+            ("queue", self.queue.to_owned()),
+            ("input-cost-us", self.input_cost.as_micros().to_string()),
+            ("store", self.store.to_owned()),
+            ("disk-slowness", self.disk_slowness.to_string()),
+            ("drift-ppm", self.drift_ppm.to_string()),
+            ("lossy", self.lossy.to_string()),
+            ("secure", self.secure.to_string()),
+            ("planted", self.planted.map_or("none", |bug| bug.listed().name).to_owned()),
+        ]
+    }
+
+    /// Simpler runs, each in one respect: where one of them fails, too, it says more of what is wrong.
+    pub fn simpler(&self) -> Vec<Options> {
+        let mut simpler = Vec::new();
+        let mut add = |change: &dyn Fn(&mut Options)| {
+            let mut options = self.clone();
+            change(&mut options);
+            if options != *self {
+                simpler.push(options);
+            }
+        };
+        add(&|o| o.duration = Duration::from_secs(o.duration.as_secs().div_ceil(2)));
+        add(&|o| o.duration = Duration::from_secs((o.duration.as_secs() * 4).div_ceil(5)));
+        for kind in self.faults.kinds() {
+            add(&|o| o.faults = o.faults.without(kind));
+        }
+        add(&|o| o.clients = 1);
+        add(&|o| o.clients = o.clients.div_ceil(2));
+        add(&|o| o.objects = 1);
+        add(&|o| o.objects = o.objects.div_ceil(2));
+        add(&|o| o.depth = 1);
+        add(&|o| o.pg_num = 1);
+        add(&|o| o.osds = (o.osds - 1).max(o.pool_size));
+        add(&|o| o.fault_every *= 2);
+        add(&|o| (o.pool_size, o.min_size) = (o.pool_size.min(2), o.min_size.min(2)));
+        add(&|o| (o.lossy, o.secure) = (false, false));
+        add(&|o| o.queue = "fifo");
+        add(&|o| o.input_cost = Duration::ZERO);
+        add(&|o| o.drift_ppm = 0);
+        add(&|o| o.disk_slowness = 1);
+        add(&|o| o.store = "memory");
+        add(&|o| o.recovery_sleep = Duration::ZERO);
+        add(&|o| o.log_entries = 2000);
+        simpler
+    }
+}
+
+/// Makes a failing run simpler, one respect after the other, as long as it goes on to fail; `fails` says whether a run
+/// does, and is asked at most `attempts` times.
+pub fn shrink(options: &Options, attempts: usize, mut fails: impl FnMut(&Options) -> bool) -> Options {
+    let (mut smallest, mut left) = (options.clone(), attempts);
+    loop {
+        let before = left;
+        let found = smallest.simpler().into_iter().take(before).find(|simpler| {
+            left -= 1;
+            fails(simpler)
+        });
+        match found {
+            Some(simpler) => smallest = simpler,
+            None => return smallest,
+        }
     }
 }
 
@@ -131,4 +208,30 @@ pub struct Report {
     pub failures: Vec<String>,
     /// What to type to see the same run again.
     pub command: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shrinking_ends_with_what_still_fails() {
+        let options = Options { faults: Faults::all(), osds: 6, pool_size: 3, ..Options::new(1) };
+        let needs = crate::Fault::Cut;
+        let mut asked = 0;
+        let small = shrink(&options, 500, |o| {
+            asked += 1;
+            o.faults.has(needs) && o.clients >= 2.min(options.clients)
+        });
+        assert_eq!(small.faults, Faults::none().with(needs));
+        assert_eq!((small.objects, small.depth, small.duration.as_secs()), (1, 1, 1));
+        assert!(asked < 500);
+        assert_eq!(shrink(&options, 3, |_| false), options);
+    }
+
+    #[test]
+    fn the_command_names_what_is_not_drawn() {
+        let options = Options { clients: 9, faults: Faults::none(), ..Options::new(7) };
+        assert_eq!(options.command(), "loligo sim --seed 7 --clients 9 --faults none");
+    }
 }

@@ -1,21 +1,22 @@
 //! One run from its founding to its judgement.
 //!
-//! The cluster boots and gets a pool; clients work while faults strike and snapshots come and go; then everything heals,
+//! The cluster boots and gets a pool; clients work while faults strike (`strikes`); then everything heals,
 //! every request must end, every object is read once more, all snapshots are removed, and the histories are judged. At
 //! last a disk rots: reads must be right all the same, a repair must heal it, and a deep scrub must then find nothing.
 
 use crate::check::replicas;
 use crate::cluster::Cluster;
-use crate::node::{Disk, NodeId};
+use crate::node::NodeId;
 use crate::options::{Options, Report};
 use crate::snapshots::Snapshots;
 use crate::workload::Workload;
 use crate::world::{BEGINNING, Event, World};
-use base::{Duration, Instant, OsdId, PgId, PoolId};
-use client::{CommandId, Failure, OpId, Reply, Request, Target};
-use maps::PgPool;
+use base::{Bug, Duration, Instant, OsdId, PoolId};
+use client::{CommandId, CommandReply, Failure, OpId, Reply, Request, Target};
+use maps::{OsdMap, PgPool};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use store::ReadRequest;
 use wire::Decode;
 use wire::osd::HObject;
 use wire::osd::payload::{ListEntry, ListReply};
@@ -29,13 +30,14 @@ pub(crate) const HEAL_MAX: Duration = Duration::from_secs(300);
 /// Marks the requests that list placement groups.
 const LISTING: u64 = 1 << 63;
 /// Marks the commands that mark OSDs.
-const MARK: u64 = 1 << 62;
+pub(crate) const MARK: u64 = 1 << 62;
 /// Marks the commands that ask for scrubs.
 pub(crate) const SCRUB: u64 = 1 << 61;
 
 /// Runs a whole cluster in virtual time. The same options give the same report, trace hash included.
 pub fn run(options: &Options) -> Report {
     let _witness = Witness(options.command());
+    let _planting = Bug::plant(options.planted);
     let mut run = Run::new(options);
     run.live();
     run.report()
@@ -61,8 +63,8 @@ pub(crate) struct Run {
     pub(crate) pool: PoolId,
     working: bool,
     /// Whether faults strike.
-    faulty: bool,
-    faults: u64,
+    pub(crate) faulty: bool,
+    pub(crate) faults: u64,
     /// How many commands have marked OSDs out or in.
     pub(crate) marks: u64,
     /// Listings of placement groups that are under way, and the names that have come.
@@ -72,9 +74,9 @@ pub(crate) struct Run {
 
 impl Run {
     fn new(options: &Options) -> Run {
-        let mut world = World::new(options.seed);
+        let mut world = World::new(options.seed, options.lossy);
         let cluster = Cluster::found(options, &mut world);
-        let work = Workload::new(options.objects, options.planted, world.rng.fork());
+        let work = Workload::new(options.objects, world.rng.fork());
         let snapshots = Snapshots::new(world.rng.fork());
         Run {
             options: options.clone(),
@@ -120,19 +122,13 @@ impl Run {
         let create = format!(
             r#"{{"prefix":"osd pool create","pool":"{POOL_NAME}","pg_num":{pg_num},"pgp_num":{pg_num},"size":{size},"format":"json"}}"#
         );
-        let first = self.cluster.client(0);
-        let client = self.world.nodes[first.0].client_mut().expect("clients run all the time");
-        client.command(CommandId(1), create, bytes::Bytes::new());
-        self.world.settle(first);
-        let mut reply = None;
-        self.wait_for(BOOT_MAX, |run| {
-            let client = run.world.nodes[first.0].client_mut().expect("clients run all the time");
-            reply = client.poll_reply();
-            reply.is_some()
-        });
-        match reply {
-            Some(reply) if reply.result == 0 => {}
-            reply => return self.fail(format!("the pool was not made: {reply:?}")),
+        let min_size = self.options.min_size;
+        let words = format!(r#""pool":"{POOL_NAME}","var":"min_size","val":"{min_size}""#);
+        for command in [create, format!(r#"{{"prefix":"osd pool set",{words}}}"#)] {
+            match self.ask(command) {
+                Some(reply) if reply.result == 0 => {}
+                reply => return self.fail(format!("the pool was not made: {reply:?}")),
+            }
         }
         let clients = self.options.clients as usize;
         if !self.wait_for(BOOT_MAX, |run| (0..clients).all(|client| run.find_pool(client).is_some())) {
@@ -142,11 +138,23 @@ impl Run {
         true
     }
 
+    /// Gives a command while all is quiet, and waits for its answer.
+    fn ask(&mut self, command: String) -> Option<CommandReply> {
+        self.command(1, command);
+        let mut reply = None;
+        self.wait_for(BOOT_MAX, |run| {
+            let first = run.cluster.client(0);
+            reply = run.world.nodes[first.0].client_mut().expect("clients run all the time").poll_reply();
+            reply.is_some()
+        });
+        reply
+    }
+
     fn work_under_faults(&mut self) {
-        if self.options.faults {
+        self.faulty = self.options.faults.strikes();
+        if self.faulty {
             self.plan_fault();
         }
-        self.faulty = self.options.faults;
         self.work_for(self.options.duration);
         self.faulty = false;
     }
@@ -166,40 +174,6 @@ impl Run {
         self.working = false;
     }
 
-    /// Ends all faults and waits until every request has ended; false if one does not.
-    fn heal(&mut self) -> bool {
-        self.world.network.heal();
-        for id in 0..self.world.nodes.len() {
-            self.cluster.start(&mut self.world, NodeId(id));
-        }
-        self.bring_in();
-        let osds = self.options.osds as usize;
-        if !self.wait_for(HEAL_MAX, |run| run.osds_up(0) == osds && run.work.in_flight() == 0) {
-            let (up, waiting) = (self.osds_up(0), self.work.in_flight());
-            return self.fail(format!(
-                "{HEAL_MAX:?} after the last fault {up} of {osds} OSDs are up, {waiting} requests wait"
-            ));
-        }
-        // What was on its way to a monitor that was away has arrived by now.
-        self.bring_in();
-        true
-    }
-
-    /// Marks in whoever is out; a command may be lost with a monitor's session.
-    fn bring_in(&mut self) {
-        let out = |run: &Run| -> Vec<u32> {
-            let map = run.world.nodes[run.cluster.client(0).0].client().and_then(|client| client.map());
-            (0..run.options.osds).filter(|osd| map.is_some_and(|map| map.is_out(OsdId(*osd as i32)))).collect()
-        };
-        for _ in 0..20 {
-            if out(self).is_empty() {
-                break;
-            }
-            out(self).into_iter().for_each(|osd| self.mark("in", osd));
-            self.wait_for(Duration::from_secs(5), |run| out(run).is_empty());
-        }
-    }
-
     pub(crate) fn read_everything(&mut self) -> bool {
         for object in 0..self.options.objects {
             let (id, request) = self.work.final_read(self.pool, object);
@@ -213,7 +187,7 @@ impl Run {
     }
 
     /// Takes or removes a snapshot of the pool.
-    fn snapshot(&mut self) {
+    pub(crate) fn snapshot(&mut self) {
         let Some(pool) = self.known_pool() else { return };
         let (id, command) = self.snapshots.next(POOL_NAME, &pool);
         self.command(id, command);
@@ -227,15 +201,20 @@ impl Run {
         self.world.settle(first);
     }
 
-    fn known_pool(&self) -> Option<Arc<PgPool>> {
-        self.world.nodes[self.cluster.client(0).0].client()?.map()?.pool(self.pool).cloned()
+    pub(crate) fn known_pool(&self) -> Option<Arc<PgPool>> {
+        self.map()?.pool(self.pool).cloned()
+    }
+
+    /// The newest map that a client has.
+    pub(crate) fn map(&self) -> Option<&Arc<OsdMap>> {
+        self.world.nodes[self.cluster.client(0).0].map()
     }
 
     /// Removes every snapshot of the pool and waits until the monitor knows that nothing is left of them.
     fn remove_snapshots(&mut self) -> bool {
         let clean = |run: &mut Run| {
-            let map = run.world.nodes[run.cluster.client(0).0].client().and_then(|client| client.map());
-            map.is_some_and(|map| map.removed_snaps_queue.is_empty() && map.pools.values().all(|p| p.snaps.is_empty()))
+            run.map()
+                .is_some_and(|map| map.removed_snaps_queue.is_empty() && map.pools.values().all(|p| p.snaps.is_empty()))
         };
         // Once more if a command from before, on its way for long, has made another.
         for _ in 0..3 {
@@ -244,8 +223,8 @@ impl Run {
                 return true;
             }
         }
-        let map = self.world.nodes[self.cluster.client(0).0].client().and_then(|client| client.map());
-        let left = map.map(|map| (map.removed_snaps_queue.clone(), self.known_pool().map(|pool| pool.snaps.len())));
+        let left =
+            self.map().map(|map| (map.removed_snaps_queue.clone(), self.known_pool().map(|pool| pool.snaps.len())));
         self.fail(format!("removed snapshots are not trimmed after everything healed: {left:?}"))
     }
 
@@ -262,9 +241,9 @@ impl Run {
 
     /// Lists every placement group: exactly the objects that were just read must be there.
     fn list_everything(&mut self) {
-        for seed in 0..self.options.pg_num {
-            let id = OpId(LISTING | u64::from(seed));
-            let request = Request::new(Target::pg(PgId::new(self.pool, seed), "")).list(&HObject::MIN, 1000);
+        for pg in self.pgs() {
+            let id = OpId(LISTING | u64::from(pg.seed));
+            let request = Request::new(Target::pg(pg, "")).list(&HObject::MIN, 1000);
             self.listings.insert(id);
             self.submit(0, id, request);
         }
@@ -282,15 +261,12 @@ impl Run {
     /// Waits until all members of every placement group hold the same.
     fn compare_copies(&mut self) {
         let mut wrong = None;
-        let (pool, pg_num) = (self.pool, self.options.pg_num);
         self.wait_for(HEAL_MAX, |run| {
-            let map = run.world.nodes[run.cluster.client(0).0].client().and_then(|client| client.map());
-            let map = map.expect("the client has worked");
-            let disk = |osd: OsdId| match &run.world.nodes[run.cluster.osd(osd.0.unsigned_abs()).0].disk {
-                Disk::Osd(disk) => Some(&**disk),
-                Disk::Mon(_) | Disk::None => None,
-            };
-            wrong = (0..pg_num).find_map(|seed| replicas::difference(map, PgId::new(pool, seed), disk));
+            let (map, pgs) = (Arc::clone(run.map().expect("the client has worked")), run.pgs());
+            let (nodes, cluster) = (&mut run.world.nodes, &run.cluster);
+            let mut read =
+                |osd: OsdId, request: &ReadRequest| nodes[cluster.osd(osd.0.unsigned_abs()).0].disk.read(request)?.ok();
+            wrong = pgs.into_iter().find_map(|pg| replicas::difference(&map, pg, &mut read));
             wrong.is_none()
         });
         if let Some(wrong) = wrong {
@@ -331,7 +307,8 @@ impl Run {
     }
 
     fn submit(&mut self, client: usize, id: OpId, request: Request) {
-        let (now, node) = (self.world.now, self.cluster.client(client));
+        let node = self.cluster.client(client);
+        let now = self.world.shown(node);
         let engine = self.world.nodes[node.0].client_mut().expect("clients run all the time");
         engine.submit(now, id, request).expect("the workload stays far below the limit");
         self.world.settle(node);
@@ -359,71 +336,6 @@ impl Run {
         self.world.plan(at, Event::Work { client, slot });
     }
 
-    fn plan_fault(&mut self) {
-        let at = self.world.now + self.work.pause(self.options.fault_every);
-        self.world.plan(at, Event::Fault);
-    }
-
-    /// One fault, by chance.
-    fn strike(&mut self) {
-        if !self.faulty {
-            return;
-        }
-        self.plan_fault();
-        self.faults += 1;
-        self.snapshot();
-        self.scrub_something();
-        let now = self.world.now;
-        let some = |run: &mut Run, count: usize| run.world.rng.below(count as u64) as usize;
-        let nodes = self.world.nodes.len();
-        match some(self, 100) {
-            0..35 => self.world.cut_some_pipe(),
-            35..52 => {
-                let (a, b) = (some(self, nodes), some(self, nodes));
-                let until = now + Duration::from_millis(some(self, 8000) as u64);
-                self.world.network.separate(NodeId(a), NodeId(b), until);
-            }
-            52..64 => {
-                let until = now + Duration::from_millis(some(self, 3000) as u64);
-                self.world.network.slow_down(until);
-            }
-            64..80 => {
-                let osd = some(self, self.options.osds as usize) as u32;
-                self.crash(self.cluster.osd(osd), 15_000);
-            }
-            80..92 => {
-                let osd = some(self, self.options.osds as usize) as u32;
-                self.move_away_or_back(osd);
-            }
-            // The power goes: every OSD at once.
-            92..95 => {
-                for osd in 0..self.options.osds {
-                    self.crash(self.cluster.osd(osd), 5_000);
-                }
-            }
-            _ => self.crash(self.cluster.mon(), 5_000),
-        }
-    }
-
-    /// Marks an OSD out, or in again: placement groups move.
-    fn move_away_or_back(&mut self, osd: u32) {
-        let node = &self.world.nodes[self.cluster.client(0).0];
-        let is_out = node.client().and_then(|client| client.map()).is_some_and(|map| map.is_out(OsdId(osd as i32)));
-        self.mark(if is_out { "in" } else { "out" }, osd);
-    }
-
-    fn mark(&mut self, verb: &str, osd: u32) {
-        self.marks += 1;
-        self.command(MARK | self.marks, format!(r#"{{"prefix":"osd {verb}","ids":["{osd}"]}}"#));
-    }
-
-    fn crash(&mut self, node: NodeId, down_ms_max: u64) {
-        self.world.kill(node);
-        let down = Duration::from_millis(self.world.rng.below(down_ms_max));
-        let at = self.world.now + down;
-        self.world.plan(at, Event::Start(node));
-    }
-
     /// Lets the world go on until `done`, for at most `patience`.
     pub(crate) fn wait_for(&mut self, patience: Duration, mut done: impl FnMut(&mut Run) -> bool) -> bool {
         let end = self.world.now + patience;
@@ -442,7 +354,7 @@ impl Run {
         }
     }
 
-    fn osds_up(&self, client: usize) -> usize {
+    pub(crate) fn osds_up(&self, client: usize) -> usize {
         let node = &self.world.nodes[self.cluster.client(client).0];
         let map = node.client().and_then(|client| client.map());
         map.map_or(0, |map| map.osd_counts().up)

@@ -19,6 +19,18 @@ impl Run {
         }
     }
 
+    /// As long as no disk has rotted, no scrub may find anything.
+    pub(crate) fn look_for_scrub_errors(&mut self) {
+        for pg in self.pgs() {
+            let records = self.world.nodes.iter().filter_map(|node| Some((node, node.osd()?.scrub_record(pg)?)));
+            if let Some((node, record)) = { records }.find(|(_, record)| record.errors() > 0) {
+                let what = format!("{}: a scrub of pg {pg} has found errors: {record:?}", node.name);
+                self.fail(what);
+                return;
+            }
+        }
+    }
+
     fn ask_to_scrub(&mut self, verb: &str) {
         self.marks += 1;
         let command = format!(r#"{{"prefix":"osd pool {verb}","who":["{POOL_NAME}"]}}"#);
@@ -27,6 +39,7 @@ impl Run {
 
     /// Lets copies on one disk rot while clients work: reads are right, no write is lost, a repair heals them, a deep scrub then finds nothing.
     pub(crate) fn let_a_disk_rot(&mut self) {
+        self.look_for_scrub_errors();
         let clean = self.scrub_everything("deep-scrub");
         if !clean || self.options.pool_size < 2 {
             return;
@@ -50,14 +63,14 @@ impl Run {
     fn disk_of(&mut self, osd: u32) -> Option<&mut crate::disk::OsdDisk> {
         match &mut self.world.nodes[self.cluster.osd(osd).0].disk {
             Disk::Osd(disk) => Some(disk),
-            Disk::Mon(_) | Disk::None => None,
+            Disk::Extent(_) | Disk::Mon(_) | Disk::None => None,
         }
     }
 
     /// Lets some of the objects that an OSD serves rot; tells how many.
     fn rot(&mut self, osd: u32) -> usize {
-        let map = self.world.nodes[self.cluster.client(0).0].client().and_then(|client| client.map());
-        let pgs = (0..self.options.pg_num).map(|seed| PgId::new(self.pool, seed));
+        let map = self.map();
+        let pgs = self.pgs().into_iter();
         // What a former member has left nobody reads, and nobody heals.
         let serves = |pg: &PgId| map.is_some_and(|map| map.pg_to_up_acting(*pg).acting.contains(&OsdId(osd as i32)));
         for pg in pgs.filter(serves).collect::<Vec<_>>() {
@@ -92,16 +105,15 @@ impl Run {
 
     /// A placement group that has not been scrubbed since, or has errors.
     fn unscrubbed(&self, since: Instant) -> Option<String> {
-        let map = self.world.nodes[self.cluster.client(0).0].client().and_then(|client| client.map())?;
-        let since = UTime::from(since);
-        (0..self.options.pg_num).find_map(|seed| {
-            let pg = PgId::new(self.pool, seed);
+        let map = self.map()?;
+        self.pgs().into_iter().find_map(|pg| {
             let OsdId(primary) = map.pg_to_up_acting(pg).acting_primary;
             let primary = u32::try_from(primary).ok().filter(|osd| *osd < self.options.osds);
-            let osd = primary.and_then(|osd| self.world.nodes[self.cluster.osd(osd).0].osd());
-            let record = osd.and_then(|osd| osd.scrub_record(pg));
+            let node = primary.map(|osd| &self.world.nodes[self.cluster.osd(osd).0]);
+            let record =
+                node.and_then(|node| Some((node.osd()?.scrub_record(pg)?, UTime::from(node.clock.shows(since)))));
             match record {
-                Some(record) if record.deep_stamp > since && record.errors() == 0 => None,
+                Some((record, since)) if record.deep_stamp > since && record.errors() == 0 => None,
                 other => Some(format!("pg {pg}: {other:?}")),
             }
         })

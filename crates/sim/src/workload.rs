@@ -5,9 +5,8 @@
 
 use crate::check::history::{Entry, History};
 use crate::check::linear::{Answer, Ask};
-use crate::options::Planted;
 use crate::value;
-use base::{Duration, Errno, PoolId, Rng};
+use base::{Bug, Duration, Errno, PoolId, Rng};
 use client::{Completion, Failure, OpId, Reply, Request, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Decode;
@@ -26,12 +25,11 @@ pub(crate) struct Workload {
     pending: BTreeMap<OpId, Pending>,
     /// Objects that the final reads found.
     found: BTreeSet<u32>,
-    planted: Option<Planted>,
-    /// What each object's last read saw, for a planted fault.
+    /// What each object's last read saw, for a planted bug.
     seen: BTreeMap<u32, Answer>,
 }
 
-/// One in how many requests a planted fault strikes.
+/// One in how many requests a planted bug strikes.
 const PLANTED_ONE_IN: u64 = 50;
 
 /// A request under way.
@@ -57,7 +55,7 @@ const SECOND: u64 = 1 << 62;
 const FINAL: u32 = u32::MAX;
 
 impl Workload {
-    pub(crate) fn new(objects: u32, planted: Option<Planted>, rng: Rng) -> Workload {
+    pub(crate) fn new(objects: u32, rng: Rng) -> Workload {
         Workload {
             history: History::default(),
             complaints: Vec::new(),
@@ -67,7 +65,6 @@ impl Workload {
             last_token: 0,
             pending: BTreeMap::new(),
             found: BTreeSet::new(),
-            planted,
             seen: BTreeMap::new(),
         }
     }
@@ -136,15 +133,15 @@ impl Workload {
         Some(pending)
     }
 
-    /// Whether a planted fault of this kind strikes now.
-    fn strikes(&mut self, fault: Planted) -> bool {
-        self.planted == Some(fault) && self.rng.chance(1, PLANTED_ONE_IN)
+    /// Whether a planted bug strikes now.
+    fn strikes(&mut self, bug: Bug) -> bool {
+        bug.is_planted() && self.rng.chance(1, PLANTED_ONE_IN)
     }
 
-    /// Whether a planted fault keeps a request from being sent; it is recorded as done.
+    /// Whether a planted bug keeps a request from being sent; it is recorded as done.
     pub(crate) fn loses(&mut self, id: OpId) -> bool {
         let Some(pending) = self.pending.get(&id).copied() else { return false };
-        let lost = matches!(pending.ask, Ask::Write(_) | Ask::Append(_)) && self.strikes(Planted::LostWrites);
+        let lost = matches!(pending.ask, Ask::Write(_) | Ask::Append(_)) && self.strikes(Bug::LostWrites);
         if lost {
             self.pending.remove(&id);
             self.history.answered(pending.entry, Answer::Done);
@@ -152,18 +149,18 @@ impl Workload {
         lost
     }
 
-    /// Whether a planted fault sends a request twice; then the second one's id.
+    /// Whether a planted bug sends a request twice; then the second one's id.
     pub(crate) fn doubles(&mut self, id: OpId) -> Option<OpId> {
         let append = matches!(self.pending.get(&id)?.ask, Ask::Append(_));
-        (append && self.strikes(Planted::DoubleAppends)).then_some(OpId(id.0 | SECOND))
+        (append && self.strikes(Bug::DoubleAppends)).then_some(OpId(id.0 | SECOND))
     }
 
     fn maybe_stale(&mut self, pending: Pending, answer: Answer) -> Answer {
-        if self.planted != Some(Planted::StaleReads) || pending.ask != Ask::Read {
+        if !Bug::StaleReads.is_planted() || pending.ask != Ask::Read {
             return answer;
         }
         match self.seen.insert(pending.object, answer.clone()) {
-            Some(old) if self.strikes(Planted::StaleReads) => old,
+            Some(old) if self.strikes(Bug::StaleReads) => old,
             _ => answer,
         }
     }

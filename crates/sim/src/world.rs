@@ -5,14 +5,18 @@
 //!
 //! Read next: `cluster` (who lives here), `run` (what a run consists of).
 
-use crate::disk::{Stored, read_time};
+use crate::disk::Stored;
 use crate::network::{End, Network, PipeId, Side};
 use crate::node::{Disk, Engine, Node, NodeId, Output};
 use crate::queue::Queue;
 use crate::trace::Trace;
-use base::{Duration, Instant, Rng};
+use base::checksum::crc32c;
+use base::{Duration, Epoch, Instant, Rng};
 use bytes::{Bytes, BytesMut};
 use core::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::Completion;
 use wire::msgr::{StreamCommand, StreamFault, StreamId};
 
 /// The date on which every run begins.
@@ -25,6 +29,8 @@ const SPINS_MAX: u32 = 1000;
 pub(crate) enum Event {
     /// A node's deadline.
     Wake(NodeId),
+    /// The same, past already: the node was busy.
+    Due(NodeId),
     /// An attempt to connect arrives.
     Dial { pipe: PipeId, to: SocketAddr },
     /// The answer to it arrives.
@@ -37,8 +43,12 @@ pub(crate) enum Event {
     Cut { pipe: PipeId, side: Side },
     /// A disk has finished something.
     Stored { node: NodeId, life: u32, what: Stored },
+    /// A drive has something to do.
+    Disk { node: NodeId, life: u32 },
     /// A node starts again.
     Start(NodeId),
+    /// A node's processor has time for what has come meanwhile.
+    Free(NodeId),
     /// The next fault.
     Fault,
     /// A client goes on with its work.
@@ -57,24 +67,27 @@ pub(crate) struct World {
     /// What daemons wrote to their logs, the last lines.
     pub(crate) log: std::collections::VecDeque<String>,
     queue: Queue<Event>,
+    /// The checksum of each map that anybody was seen to have.
+    maps: BTreeMap<Epoch, u32>,
 }
 
 /// Log lines kept for the report of a failure.
 const LOG_LINES_KEPT: usize = 200;
 
 impl World {
-    pub(crate) fn new(seed: u64) -> World {
+    pub(crate) fn new(seed: u64, lossy: bool) -> World {
         let mut rng = Rng::new(seed);
         World {
             now: BEGINNING,
             nodes: Vec::new(),
-            network: Network::new(rng.fork()),
+            network: Network::new(rng.fork(), lossy),
             rng,
             trace: Trace::new(),
             events: 0,
             failures: Vec::new(),
             log: std::collections::VecDeque::new(),
             queue: Queue::new(),
+            maps: BTreeMap::new(),
         }
     }
 
@@ -93,7 +106,10 @@ impl World {
             match event {
                 Event::Fault | Event::Work { .. } | Event::Start(_) => return Some(event),
                 event => {
-                    if let Some(node) = self.happen(event) {
+                    let happened = self.in_turn(event).and_then(|event| self.happen(event));
+                    if let Some(node) = happened {
+                        let node_time = &mut self.nodes[node.0];
+                        node_time.busy_until = node_time.busy_until.max(at + node_time.input_cost);
                         self.settle(node);
                         return Some(Event::Wake(node));
                     }
@@ -104,26 +120,117 @@ impl World {
         None
     }
 
+    /// What happens now: the event itself, or what has waited longer, or nothing if its node is busy.
+    fn in_turn(&mut self, event: Event) -> Option<Event> {
+        let now = self.now;
+        if let Event::Free(id) = event {
+            let node = &mut self.nodes[id.0];
+            if node.busy_until > now {
+                let at = node.busy_until;
+                self.plan(at, Event::Free(id));
+                return None;
+            }
+            let next = node.inbox.pop_front();
+            if !node.inbox.is_empty() {
+                let at = now + node.input_cost;
+                self.plan(at, Event::Free(id));
+            }
+            return next;
+        }
+        let Some(id) = self.concerns(&event) else { return Some(event) };
+        let node = &mut self.nodes[id.0];
+        if node.busy_until <= now && node.inbox.is_empty() {
+            return Some(event);
+        }
+        let event = match (event, &mut node.running) {
+            // A plan that an earlier one replaced is forgotten; a good one has come true, whenever its turn is.
+            (Event::Wake(_), Some(running)) if running.wake_at != Some(now) => return None,
+            (Event::Wake(_), Some(running)) => {
+                running.wake_at = None;
+                Event::Due(id)
+            }
+            (_, None) => return None,
+            (event, Some(_)) => event,
+        };
+        node.inbox.push_back(event);
+        if node.inbox.len() == 1 {
+            let at = node.busy_until;
+            self.plan(at, Event::Free(id));
+        }
+        None
+    }
+
+    /// Whose processor an event needs.
+    fn concerns(&self, event: &Event) -> Option<NodeId> {
+        match event {
+            Event::Wake(id) | Event::Due(id) | Event::Stored { node: id, .. } => Some(*id),
+            Event::Dial { to, .. } => self.network.listener(*to),
+            Event::Dialed { pipe, .. } => self.network.whose(*pipe, 0),
+            Event::Bytes { pipe, side, .. } | Event::Closed { pipe, side } | Event::Cut { pipe, side } => {
+                self.network.whose(*pipe, *side)
+            }
+            Event::Disk { .. } | Event::Free(_) | Event::Start(_) | Event::Fault | Event::Work { .. } => None,
+        }
+        .filter(|id| self.nodes[id.0].running.is_some())
+    }
+
+    /// What a node's clock shows.
+    pub(crate) fn shown(&self, id: NodeId) -> Instant {
+        self.nodes[id.0].clock.shows(self.now)
+    }
+
+    /// Lets a node stand still until then.
+    pub(crate) fn stall(&mut self, id: NodeId, until: Instant) {
+        let node = &mut self.nodes[id.0];
+        node.busy_until = node.busy_until.max(until);
+    }
+
+    /// Looks at the map that a node has come to: epochs go up, and each stands for one map.
+    fn note_map(&mut self, id: NodeId) {
+        let node = &self.nodes[id.0];
+        let (Some(map), Some(running)) = (node.map().map(Arc::clone), &node.running) else { return };
+        if map.epoch == running.epoch {
+            return;
+        }
+        if map.epoch < running.epoch {
+            let what = format!("{} went back from map {} to {}", node.name, running.epoch, map.epoch);
+            self.failures.push(what);
+        }
+        let sum = crc32c(0, &map.encoded().bytes);
+        if *self.maps.entry(map.epoch).or_insert(sum) != sum {
+            self.failures.push(format!("{} has another map {} than others", self.nodes[id.0].name, map.epoch));
+        }
+        if let Some(running) = &mut self.nodes[id.0].running {
+            running.epoch = map.epoch;
+        }
+    }
+
     /// Lets a node do everything that follows from what it was told.
     pub(crate) fn settle(&mut self, id: NodeId) {
         while self.pump(id) {}
-        let now = self.now;
+        let (now, clock) = (self.now, self.nodes[id.0].clock);
         let Some(running) = &mut self.nodes[id.0].running else { return };
         running.engine.check_invariants();
         running.messenger.check_invariants();
         let wake = [running.engine.next_wakeup(), running.messenger.next_wakeup()].into_iter().flatten().min();
-        if let Some(wake) = wake.map(|at| at.max(now))
+        if let Some(wake) = wake.map(|at| clock.when(at).max(now))
             && running.wake_at.is_none_or(|planned| wake < planned)
         {
             running.wake_at = Some(wake);
             self.plan(wake, Event::Wake(id));
         }
+        self.note_map(id);
     }
 
     /// Carries out an event; returns the node that it concerned, if it is still there.
     fn happen(&mut self, event: Event) -> Option<NodeId> {
         match event {
             Event::Wake(id) => self.wake(id),
+            Event::Due(id) => self.ring(id),
+            Event::Disk { node, life } => {
+                self.disk_due(node, life);
+                None
+            }
             Event::Dial { pipe, to } => self.dialed_at(pipe, to),
             Event::Dialed { pipe, accepted } => self.dialed(pipe, accepted),
             Event::Bytes { pipe, side, bytes } => self.receive(pipe, side, &bytes),
@@ -137,7 +244,9 @@ impl World {
                 self.broken(end, StreamFault::Broken)
             }
             Event::Stored { node, life, what } => self.stored(node, life, what),
-            Event::Start(_) | Event::Fault | Event::Work { .. } => unreachable!("these are the caller's"),
+            Event::Free(_) | Event::Start(_) | Event::Fault | Event::Work { .. } => {
+                unreachable!("these are nothing that a node takes")
+            }
         }
     }
 
@@ -155,6 +264,13 @@ impl World {
             self.failures.push(format!("{} wakes again and again while no time passes", self.nodes[id.0].name));
             return None;
         }
+        self.ring(id)
+    }
+
+    /// A node's deadline has come.
+    fn ring(&mut self, id: NodeId) -> Option<NodeId> {
+        let now = self.shown(id);
+        let running = self.nodes[id.0].running.as_mut()?;
         self.trace.number(id.0 as u64);
         running.engine.handle_timer(now);
         running.messenger.handle_timer(now);
@@ -165,13 +281,14 @@ impl World {
         let now = self.now;
         let opener = self.network.end(pipe, 0)?;
         let target = self.network.listener(to);
+        let shown = target.map_or(now, |id| self.shown(id));
         let peer = self.nodes[opener.node.0].addr;
         let running = target.and_then(|id| self.nodes[id.0].running.as_mut().map(|running| (id, running)));
         let Some((id, running)) = running else {
             self.plan(now + Duration::from_micros(60), Event::Dialed { pipe, accepted: false });
             return None;
         };
-        let stream = running.messenger.accepted(now, peer);
+        let stream = running.messenger.accepted(shown, peer);
         running.streams.insert(stream, (pipe, 1));
         let life = self.nodes[id.0].life;
         self.network.accept(pipe, End { node: id, life, stream });
@@ -182,8 +299,8 @@ impl World {
     }
 
     fn dialed(&mut self, pipe: PipeId, accepted: bool) -> Option<NodeId> {
-        let now = self.now;
         let end = self.network.end(pipe, 0)?;
+        let now = self.shown(end.node);
         if !accepted {
             self.network.forget(pipe, 0);
             return self.broken(end, StreamFault::Refused);
@@ -195,8 +312,8 @@ impl World {
     }
 
     fn receive(&mut self, pipe: PipeId, side: Side, bytes: &Bytes) -> Option<NodeId> {
-        let now = self.now;
         let end = self.network.end(pipe, side)?;
+        let now = self.shown(end.node);
         let node = &mut self.nodes[end.node.0];
         let running = node.running.as_mut().filter(|_| node.life == end.life)?;
         self.trace.number((end.node.0 as u64) << 32 | bytes.len() as u64);
@@ -211,7 +328,7 @@ impl World {
     }
 
     fn broken(&mut self, end: End, fault: StreamFault) -> Option<NodeId> {
-        let now = self.now;
+        let now = self.shown(end.node);
         let node = &mut self.nodes[end.node.0];
         let running = node.running.as_mut().filter(|_| node.life == end.life)?;
         if running.streams.remove(&end.stream).is_some() {
@@ -222,7 +339,7 @@ impl World {
     }
 
     fn stored(&mut self, id: NodeId, life: u32, what: Stored) -> Option<NodeId> {
-        let now = self.now;
+        let now = self.shown(id);
         let node = &mut self.nodes[id.0];
         let running = node.running.as_mut().filter(|_| node.life == life)?;
         self.trace.number(id.0 as u64 ^ 0xD15C);
@@ -233,6 +350,12 @@ impl World {
             }
             (Engine::Osd(osd), _, Stored::Refused(commit, error)) => osd.handle_committed(now, commit, Err(error)),
             (Engine::Osd(osd), _, Stored::Read(read, result)) => osd.handle_read(now, read, result),
+            (Engine::Osd(osd), _, Stored::Completed(Completion::Committed(commit, result))) => {
+                osd.handle_committed(now, commit, result);
+            }
+            (Engine::Osd(osd), _, Stored::Completed(Completion::Read(read, result))) => {
+                osd.handle_read(now, read, result);
+            }
             (Engine::Mon(mon), Disk::Mon(disk), Stored::Persisted) => {
                 let batch = disk.persisted();
                 mon.handle_persisted(now, batch);
@@ -244,7 +367,7 @@ impl World {
 
     /// Carries events, commands and bytes through a node once; tells whether anything moved.
     fn pump(&mut self, id: NodeId) -> bool {
-        let now = self.now;
+        let now = self.shown(id);
         let Some(running) = &mut self.nodes[id.0].running else { return false };
         let mut moved = false;
         if let Engine::Client(client) = &running.engine
@@ -265,13 +388,13 @@ impl World {
     }
 
     fn carry_out(&mut self, id: NodeId, output: Output) {
-        let now = self.now;
+        let (now, shown) = (self.now, self.shown(id));
         let node = &mut self.nodes[id.0];
         let life = node.life;
         let done = match (output, &mut node.disk) {
             (Output::Net(command), _) => {
                 let running = node.running.as_mut().expect("an engine that speaks runs");
-                return running.messenger.command(now, command);
+                return running.messenger.command(shown, command);
             }
             (Output::Log(text), _) => {
                 if self.log.len() == LOG_LINES_KEPT {
@@ -295,7 +418,15 @@ impl World {
                 }
             }
             (Output::Read(read, request), Disk::Osd(disk)) => {
-                (now + read_time(&mut self.rng), Stored::Read(read, disk.read(&request)))
+                (now + disk.read_time(now, &mut self.rng), Stored::Read(read, disk.read(&request)))
+            }
+            (Output::Commit(commit, transaction), Disk::Extent(disk)) => {
+                disk.commit(now, commit, transaction);
+                return self.let_disk_work(id);
+            }
+            (Output::Read(read, request), Disk::Extent(disk)) => {
+                disk.ask(now, read, request);
+                return self.let_disk_work(id);
             }
             (Output::Persist(batch, writes), Disk::Mon(disk)) => {
                 (disk.persist(now, batch, writes, &mut self.rng), Stored::Persisted)
@@ -303,6 +434,33 @@ impl World {
             _ => unreachable!("engines only ask disks that they have"),
         };
         self.plan(done.0, Event::Stored { node: id, life, what: done.1 });
+    }
+
+    /// Lets a drive do what it can now; what has ended its OSD hears next.
+    fn let_disk_work(&mut self, id: NodeId) {
+        let (now, node) = (self.now, &mut self.nodes[id.0]);
+        let Disk::Extent(disk) = &mut node.disk else { return };
+        let (life, done) = (node.life, disk.work(now));
+        let wake = disk.next_wakeup().filter(|at| disk.wake_at.is_none_or(|planned| *at < planned));
+        disk.wake_at = wake.or(disk.wake_at);
+        for completion in done {
+            self.plan(now, Event::Stored { node: id, life, what: Stored::Completed(completion) });
+        }
+        if let Some(at) = wake {
+            self.plan(at, Event::Disk { node: id, life });
+        }
+    }
+
+    /// A drive has something to do.
+    fn disk_due(&mut self, id: NodeId, life: u32) {
+        let (now, node) = (self.now, &mut self.nodes[id.0]);
+        if let Disk::Extent(disk) = &mut node.disk
+            && node.life == life
+            && disk.wake_at.is_some_and(|at| at <= now)
+        {
+            disk.wake_at = None;
+            self.let_disk_work(id);
+        }
     }
 
     fn pump_streams(&mut self, id: NodeId) -> bool {
@@ -339,10 +497,11 @@ impl World {
     }
 
     fn send_bytes(&mut self, id: NodeId, stream: StreamId) {
+        let shown = self.shown(id);
         let running = self.nodes[id.0].running.as_mut().expect("it just spoke");
         let pieces = running.messenger.take_outgoing(stream);
         let total: usize = pieces.iter().map(Bytes::len).sum();
-        running.messenger.written(self.now, stream, 0);
+        running.messenger.written(shown, stream, 0);
         let Some(&(pipe, side)) = running.streams.get(&stream) else { return };
         if total == 0 {
             return;
@@ -370,14 +529,16 @@ impl World {
     /// Ends a node as a crash does: its peers' streams break, its disk keeps what it keeps.
     pub(crate) fn kill(&mut self, id: NodeId) {
         let now = self.now;
-        if self.nodes[id.0].running.take().is_none() {
+        let node = &mut self.nodes[id.0];
+        if node.running.take().is_none() {
             return;
         }
-        match &mut self.nodes[id.0].disk {
-            Disk::Osd(disk) => disk.crash(&mut self.rng),
-            Disk::Mon(disk) => disk.crash(&mut self.rng),
-            Disk::None => {}
+        node.busy_until = now;
+        // Who dials hears that nobody is there.
+        for event in core::mem::take(&mut node.inbox).into_iter().filter(|event| matches!(event, Event::Dial { .. })) {
+            self.plan(now, event);
         }
+        self.nodes[id.0].disk.crash(&mut self.rng);
         for (pipe, side) in self.network.pipes_of(id) {
             if let Some(at) = self.network.close(now, pipe, side) {
                 self.plan(at, Event::Closed { pipe, side: 1 - side });

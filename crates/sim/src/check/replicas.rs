@@ -1,23 +1,27 @@
 //! Whether all members of every placement group hold the same: objects, their clones, and the index of snapshots.
 
-use crate::disk::OsdDisk;
-use base::{OsdId, PgId};
+use base::{OsdId, PgId, SnapId};
 use bytes::Bytes;
 use maps::OsdMap;
+use std::collections::BTreeSet;
 use store::{
     AttrsWant, CollectionId, Extent, ListWant, ObjectId, ObjectView, ObjectWant, OmapWant, ReadRequest, ReadResult,
     ReadWhat,
 };
+use wire::Decode;
+
+/// Asks an OSD's disk; none where it cannot tell.
+pub(crate) type Read<'a> = &'a mut dyn FnMut(OsdId, &ReadRequest) -> Option<ReadResult>;
 
 /// What is wrong with the copies of a PG; none where all members that should hold it hold the same and lack nothing.
-pub(crate) fn difference<'a>(map: &OsdMap, pg: PgId, disk: impl Fn(OsdId) -> Option<&'a OsdDisk>) -> Option<String> {
+pub(crate) fn difference(map: &OsdMap, pg: PgId, read: Read<'_>) -> Option<String> {
     let sets = map.pg_to_up_acting(pg);
     if sets.acting != sets.up {
         return Some(format!("pg {pg} is served by {:?}, not by {:?}", sets.acting, sets.up));
     }
     let mut first: Option<(OsdId, Vec<(ObjectId, ObjectView)>)> = None;
     for osd in sets.acting {
-        let Some(held) = disk(osd).and_then(|disk| contents(disk, pg)) else {
+        let Some(held) = contents(&mut |request| read(osd, request), pg) else {
             return Some(format!("pg {pg}: osd.{osd} does not hold it"));
         };
         let lacks = |(id, view): &&(ObjectId, ObjectView)| {
@@ -27,6 +31,9 @@ pub(crate) fn difference<'a>(map: &OsdMap, pg: PgId, disk: impl Fn(OsdId) -> Opt
             return Some(format!("pg {pg}: osd.{osd} lacks objects"));
         }
         let held: Vec<_> = held.into_iter().filter(|(id, _)| *id != ObjectId::record("missing")).collect();
+        if let Some((clone, _)) = held.iter().find(|(id, _)| id.is_clients() && id.snap() != SnapId::HEAD) {
+            return Some(format!("pg {pg}: osd.{osd} has {clone:?}, which stands for no snapshot"));
+        }
         match &first {
             None => first = Some((osd, held)),
             Some((other, theirs)) if *theirs != held => {
@@ -43,12 +50,12 @@ pub(crate) fn difference<'a>(map: &OsdMap, pg: PgId, disk: impl Fn(OsdId) -> Opt
 }
 
 /// Everything that members must have in common, and the missing set; none where the disk does not have the PG.
-fn contents(disk: &OsdDisk, pg: PgId) -> Option<Vec<(ObjectId, ObjectView)>> {
+fn contents(read: &mut dyn FnMut(&ReadRequest) -> Option<ReadResult>, pg: PgId) -> Option<Vec<(ObjectId, ObjectView)>> {
     let collection = CollectionId::Pg(pg);
     let (mut ids, mut from) = (Vec::new(), None);
     loop {
         let what = ReadWhat::List(ListWant { from, max: 1000, attr: None });
-        let Ok(ReadResult::List { entries, next }) = disk.read(&ReadRequest { collection, what }) else { return None };
+        let Some(ReadResult::List { entries, next }) = read(&ReadRequest { collection, what }) else { return None };
         ids.extend(entries.into_iter().map(|entry| entry.id));
         from = next;
         if from.is_none() {
@@ -66,15 +73,29 @@ fn contents(disk: &OsdDisk, pg: PgId) -> Option<Vec<(ObjectId, ObjectView)>> {
         omap: vec![everything],
         ..ObjectWant::default()
     };
-    let read = |id: ObjectId| match disk
-        .read(&ReadRequest { collection, what: ReadWhat::Object(id.clone(), want.clone()) })
-    {
+    let mut object = |id: ObjectId| match read(&ReadRequest {
+        collection,
+        what: ReadWhat::Object(id.clone(), want.clone()),
+    }) {
         // A record that nothing was ever put into is as good as none.
-        Ok(ReadResult::Object(view)) if !id.is_clients() && view.omap.iter().all(|part| part.entries.is_empty()) => {
+        Some(ReadResult::Object(view)) if !id.is_clients() && view.omap.iter().all(|part| part.entries.is_empty()) => {
             None
         }
-        Ok(ReadResult::Object(view)) => Some((id, *view)),
+        Some(ReadResult::Object(view)) => Some((id, *view)),
         _ => None,
     };
-    Some(ids.into_iter().filter_map(read).collect())
+    let there: BTreeSet<ObjectId> = ids.iter().cloned().collect();
+    let mut held: Vec<(ObjectId, ObjectView)> = ids.into_iter().filter_map(&mut object).collect();
+    for (_, view) in held.iter_mut().filter(|(id, _)| *id == ObjectId::record("snaps")) {
+        // Entries of clones that are elsewhere since a split, or gone, stand for nothing: a new primary looks.
+        let stands = |(key, _): &(Bytes, Bytes)| clone_of(key).is_some_and(|clone| there.contains(&clone));
+        view.omap.iter_mut().for_each(|part| part.entries.retain(stands));
+    }
+    held.retain(|(id, view)| id.is_clients() || view.omap.iter().any(|part| !part.entries.is_empty()));
+    Some(held)
+}
+
+/// The clone that an entry of the index of snapshots names.
+fn clone_of(key: &Bytes) -> Option<ObjectId> {
+    ObjectId::from_bytes(&key.get(size_of::<u64>()..).map(Bytes::copy_from_slice)?).ok()
 }

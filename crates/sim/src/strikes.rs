@@ -1,0 +1,165 @@
+//! Faults as they strike, and what an operator does meanwhile.
+
+use crate::extent_disk::HELD_MAX;
+use crate::faults::Fault;
+use crate::node::{Disk, NodeId};
+use crate::run::{HEAL_MAX, MARK, POOL_NAME, Run};
+use crate::world::Event;
+use base::{Duration, OsdId, PgId};
+
+/// The most placement groups that the pool gets.
+const PG_NUM_MAX: u64 = 16;
+
+impl Run {
+    pub(crate) fn plan_fault(&mut self) {
+        let at = self.world.now + self.work.pause(self.options.fault_every);
+        self.world.plan(at, Event::Fault);
+    }
+
+    /// One fault, by chance.
+    pub(crate) fn strike(&mut self) {
+        let faults = self.options.faults;
+        let Some(kind) = faults.pick(&mut self.world.rng).filter(|_| self.faulty) else { return };
+        self.plan_fault();
+        self.faults += 1;
+        if faults.has(Fault::Snapshot) {
+            self.snapshot();
+        }
+        if faults.has(Fault::Scrub) {
+            self.scrub_something();
+        }
+        self.look_for_scrub_errors();
+        match kind {
+            Fault::Cut => self.world.cut_some_pipe(),
+            Fault::Apart | Fault::OneWay | Fault::SlowLink => self.strike_link(kind),
+            Fault::Slow => {
+                let until = self.world.now + self.some_ms(3000);
+                self.world.network.slow_down(until);
+            }
+            Fault::Crash => {
+                let osd = self.some_osd();
+                self.crash(self.cluster.osd(osd), 15_000);
+            }
+            Fault::Power => (0..self.options.osds).for_each(|osd| self.crash(self.cluster.osd(osd), 5_000)),
+            Fault::Monitor => self.crash(self.cluster.mon(), 5_000),
+            Fault::Stall => {
+                let (node, until) = (self.some_node(), self.world.now + self.some_ms(8000));
+                self.world.stall(node, until);
+            }
+            Fault::SlowDisk => {
+                let (osd, until) = (self.some_osd(), self.world.now + self.some_ms(5000));
+                match &mut self.world.nodes[self.cluster.osd(osd).0].disk {
+                    Disk::Osd(disk) => disk.slow_down(until),
+                    Disk::Extent(disk) => disk.hold(until.min(self.world.now + HELD_MAX)),
+                    Disk::Mon(_) | Disk::None => {}
+                }
+            }
+            Fault::Move => {
+                let osd = self.some_osd();
+                self.move_away_or_back(osd);
+            }
+            Fault::Resize => self.resize(),
+            Fault::Snapshot | Fault::Scrub => unreachable!("these come with others"),
+        }
+    }
+
+    fn strike_link(&mut self, kind: Fault) {
+        let (from, to, until) = (self.some_node(), self.some_node(), self.world.now + self.some_ms(8000));
+        let network = &mut self.world.network;
+        match kind {
+            Fault::SlowLink => network.slow_link(from, to, until),
+            _ => network.separate(from, to, until),
+        }
+        if kind == Fault::Apart {
+            network.separate(to, from, until);
+        }
+    }
+
+    fn some_ms(&mut self, max: u64) -> Duration {
+        Duration::from_millis(self.world.rng.below(max))
+    }
+
+    fn some_node(&mut self) -> NodeId {
+        NodeId(self.world.rng.below(self.world.nodes.len() as u64) as usize)
+    }
+
+    fn some_osd(&mut self) -> u32 {
+        self.world.rng.below(u64::from(self.options.osds)) as u32
+    }
+
+    /// Marks an OSD out, or in again: placement groups move.
+    fn move_away_or_back(&mut self, osd: u32) {
+        let is_out = self.map().is_some_and(|map| map.is_out(OsdId(osd as i32)));
+        self.mark(if is_out { "in" } else { "out" }, osd);
+    }
+
+    pub(crate) fn mark(&mut self, verb: &str, osd: u32) {
+        self.marks += 1;
+        self.command(MARK | self.marks, format!(r#"{{"prefix":"osd {verb}","ids":["{osd}"]}}"#));
+    }
+
+    fn resize(&mut self) {
+        let pg_num = 1 + self.world.rng.below(PG_NUM_MAX);
+        self.marks += 1;
+        let words = format!(r#""pool":"{POOL_NAME}","var":"pg_num","val":"{pg_num}""#);
+        self.command(MARK | self.marks, format!(r#"{{"prefix":"osd pool set",{words}}}"#));
+    }
+
+    fn crash(&mut self, node: NodeId, down_ms_max: u64) {
+        self.world.kill(node);
+        let at = self.world.now + self.some_ms(down_ms_max);
+        self.world.plan(at, Event::Start(node));
+    }
+
+    /// Ends all faults and waits until every request has ended; false if one does not.
+    pub(crate) fn heal(&mut self) -> bool {
+        self.world.network.heal();
+        for id in 0..self.world.nodes.len() {
+            self.cluster.start(&mut self.world, NodeId(id));
+        }
+        self.bring_in();
+        let osds = self.options.osds as usize;
+        if !self.wait_for(HEAL_MAX, |run| run.osds_up(0) == osds && run.work.in_flight() == 0) {
+            let (up, waiting) = (self.osds_up(0), self.work.in_flight());
+            return self.fail(format!(
+                "{HEAL_MAX:?} after the last fault {up} of {osds} OSDs are up, {waiting} requests wait"
+            ));
+        }
+        // What was on its way to a monitor that was away has arrived by now.
+        self.bring_in();
+        let settled = |run: &mut Run| {
+            run.known_pool().is_some_and(|pool| {
+                (pool.pg_num, pool.pgp_num, pool.pg_num_pending)
+                    == (pool.pg_num_target, pool.pg_num_target, pool.pg_num_target)
+            })
+        };
+        if !self.wait_for(HEAL_MAX, settled) {
+            let pool = self.known_pool();
+            let counts = pool.map(|p| (p.pg_num, p.pgp_num, p.pg_num_pending, p.pg_num_target));
+            return self
+                .fail(format!("{HEAL_MAX:?} after the last fault the pool's pg_num does not settle: {counts:?}"));
+        }
+        true
+    }
+
+    /// Marks in whoever is out; a command may be lost with a monitor's session.
+    fn bring_in(&mut self) {
+        let out = |run: &Run| -> Vec<u32> {
+            let is_out = |osd: &u32| run.map().is_some_and(|map| map.is_out(OsdId(*osd as i32)));
+            (0..run.options.osds).filter(is_out).collect()
+        };
+        for _ in 0..20 {
+            if out(self).is_empty() {
+                break;
+            }
+            out(self).into_iter().for_each(|osd| self.mark("in", osd));
+            self.wait_for(Duration::from_secs(5), |run| out(run).is_empty());
+        }
+    }
+
+    /// The pool's placement groups, by the newest map that a client has.
+    pub(crate) fn pgs(&self) -> Vec<PgId> {
+        let pg_num = self.known_pool().map_or(0, |pool| pool.pg_num);
+        (0..pg_num).map(|seed| PgId::new(self.pool, seed)).collect()
+    }
+}

@@ -49,6 +49,7 @@
 //! Read next: `scheduler` for the trait, `tags` for how shares are kept, `cfq` for turns.
 #![forbid(unsafe_code)]
 
+mod afar;
 mod any;
 mod cfq;
 mod fifo;
@@ -64,6 +65,7 @@ mod tree;
 mod work;
 mod wpq;
 
+pub use afar::{Elsewhere, Served, Settled};
 pub use any::AnyScheduler;
 pub use cfq::{Cfq, CfqConfig, GROUP_WEIGHT_MAX, GROUP_WEIGHT_MIN};
 pub use fifo::Fifo;

@@ -30,6 +30,19 @@ pub const LIMIT_CREDIT: Duration = Duration::from_millis(50);
 /// reservations shut out the others for as long after every stall.
 pub const RESERVATION_CREDIT: Duration = Duration::from_millis(500);
 
+/// Bytes of a request that a group's reservation takes as one: about where a flash device's time for the bytes overtakes
+/// that for the request. The same on all devices, as a group's promise may span several.
+pub const RESERVED_BYTES_PER_UNIT: f64 = 65_536.0;
+
+/// The same for a flow that others serve too, and of whose service news comes every so often: what was idle here may have
+/// been busy elsewhere, and what is charged for that in one piece must not be lost before the next.
+pub const AFAR_CREDIT: Duration = Duration::from_millis(150);
+
+/// How far each part of a service that is spread over several servers is pulled towards an equal one. Without it, what
+/// one server has of a limit would never change hands while all want more; with more, one that has little to do would hold
+/// back others until the next settlement.
+pub const EQUAL_PART: f64 = 0.1;
+
 /// While the device cannot even serve the reservations, one in so many turns goes by weight: those without a
 /// reservation are slowed down, not shut out.
 pub const OVERLOAD_TURNS: u32 = 16;

@@ -1,11 +1,14 @@
 //! What a class of work or a tenant is promised: at least, in proportion, at most.
 
-use crate::limits::WEIGHT_MAX;
+use crate::limits::{RESERVED_BYTES_PER_UNIT, WEIGHT_MAX};
 
-/// A share of service. Rates are in units a second (see `CostModel`): small requests a second, in the usual model.
+/// A share of service. A class's rates are in units a second (see `CostModel`): small requests a second, in the usual
+/// model. A group's limit counts requests of any size, its reservation requests of up to 64 KiB: larger ones count as
+/// several, so that what is reserved can be held against what a device does.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Promise {
     reservation: f64,
+    reservation_bytes: f64,
     weight: u32,
     limit: f64,
     limit_bytes: f64,
@@ -32,7 +35,8 @@ impl Promise {
     /// A share by weight alone. Panics for a weight that is none.
     pub const fn weight(weight: u32) -> Promise {
         assert!(weight >= 1 && weight <= WEIGHT_MAX, "a weight");
-        Promise { reservation: 0.0, weight, limit: f64::INFINITY, limit_bytes: f64::INFINITY }
+        let none = f64::INFINITY;
+        Promise { reservation: 0.0, reservation_bytes: none, weight, limit: none, limit_bytes: none }
     }
 
     /// At least `reservation` units a second, `weight` parts of what is left, at most `limit` units a second.
@@ -50,7 +54,17 @@ impl Promise {
         if reservation > limit {
             return Err(BadPromise::ReservationAboveLimit);
         }
-        Ok(Promise { reservation, weight, limit, limit_bytes: f64::INFINITY })
+        Ok(Promise { reservation, limit, ..Promise::weight(weight) })
+    }
+
+    /// Also at least `reservation` bytes a second: what is beyond either rate is not reserved. Where no units are reserved,
+    /// as many are as it takes in requests of 64 KiB. To be said before `at_most_bytes`.
+    pub fn at_least_bytes(self, reservation: f64) -> Result<Promise, BadPromise> {
+        if !(reservation > 0.0 && reservation.is_finite()) {
+            return Err(BadPromise::Rate);
+        }
+        let units = if self.reservation > 0.0 { self.reservation } else { reservation / RESERVED_BYTES_PER_UNIT };
+        Ok(Promise { reservation: units.min(self.limit), reservation_bytes: reservation, ..self })
     }
 
     /// Also at most `limit` bytes a second.
@@ -58,12 +72,20 @@ impl Promise {
         if limit.is_nan() {
             return Err(BadPromise::Rate);
         }
+        if self.reservation_bytes.is_finite() && self.reservation_bytes > limit {
+            return Err(BadPromise::ReservationAboveLimit);
+        }
         if limit <= 0.0 { Err(BadPromise::Limit) } else { Ok(Promise { limit_bytes: limit, ..self }) }
     }
 
     /// The least, in units a second; 0 for none.
     pub fn reservation(&self) -> f64 {
         self.reservation
+    }
+
+    /// The least, in bytes a second.
+    pub fn reservation_bytes(&self) -> Option<f64> {
+        self.reservation_bytes.is_finite().then_some(self.reservation_bytes)
     }
 
     /// Parts of what is left.
@@ -81,9 +103,14 @@ impl Promise {
         self.limit_bytes.is_finite().then_some(self.limit_bytes)
     }
 
-    /// Nanoseconds of reservation that a unit uses up; none without a reservation.
-    pub(crate) fn reservation_ns(&self) -> Option<f64> {
-        (self.reservation > 0.0).then(|| 1e9 / self.reservation)
+    /// Whether servers that share the promise have to know of one another's service: a weight means a part of each.
+    pub(crate) fn is_kept_together(&self) -> bool {
+        self.reservation > 0.0 || self.limit.is_finite() || self.limit_bytes.is_finite()
+    }
+
+    /// Nanoseconds of reservation that a unit and a byte use up; none without a reservation.
+    pub(crate) fn reservation_ns(&self) -> Option<(f64, f64)> {
+        (self.reservation > 0.0).then(|| (1e9 / self.reservation, 1e9 / self.reservation_bytes))
     }
 
     /// Nanoseconds of the limits that a unit and a byte use up; 0 without a limit.
@@ -110,5 +137,9 @@ mod tests {
         assert_eq!((good.reservation(), good.parts(), good.limit()), (10.0, 3, Some(10.0)));
         assert_eq!(good.at_most_bytes(0.0), Err(BadPromise::Limit));
         assert_eq!(good.at_most_bytes(1e6).expect("sound").limit_bytes(), Some(1e6));
+        let bytes = Promise::weight(1).at_least_bytes(1e6).expect("sound");
+        assert_eq!((bytes.reservation(), bytes.reservation_bytes()), (1e6 / 65_536.0, Some(1e6)));
+        assert_eq!(bytes.at_most_bytes(0.9e6), Err(BadPromise::ReservationAboveLimit));
+        assert_eq!(good.at_least_bytes(0.0), Err(BadPromise::Rate));
     }
 }

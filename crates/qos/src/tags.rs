@@ -21,9 +21,11 @@
 //! Invariants: an idle entrant is in no heap; an active one is either held or ready, and due for a reservation only when
 //! ready; of no entrant more than `limit * (t + LIMIT_CREDIT)` units and one piece of work go in any time t.
 
+use crate::afar::{Afar, Elsewhere, Served, Settled};
 use crate::heap::Heap;
-use crate::limits::{LIMIT_CREDIT, OVERLOAD_TURNS, RESERVATION_CREDIT};
+use crate::limits::{AFAR_CREDIT, LIMIT_CREDIT, OVERLOAD_TURNS, RESERVATION_CREDIT, RESERVED_BYTES_PER_UNIT};
 use crate::promise::Promise;
+use crate::work::Cost;
 use base::Instant;
 
 /// Of the time of weights, in a unit of work at weight 1.
@@ -49,14 +51,33 @@ pub(crate) enum Next {
 /// What service costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charge {
+    /// By weight.
     pub(crate) units: f64,
+    /// Of a reservation.
+    pub(crate) reserved: f64,
+    /// Of a limit.
+    pub(crate) limited: f64,
     pub(crate) bytes: u64,
+}
+
+impl Charge {
+    /// The same by weight, of a reservation and of a limit: a class's.
+    pub(crate) fn alike(units: f64, bytes: u64) -> Charge {
+        Charge { units, reserved: units, limited: units, bytes }
+    }
+
+    /// That of a flow in a class: limits count requests, reservations those of a size that is the same everywhere.
+    pub(crate) fn of_flow(units: f64, cost: Cost) -> Charge {
+        let ios = f64::from(cost.ios.max(1));
+        let reserved = ios.max(cost.bytes as f64 / RESERVED_BYTES_PER_UNIT);
+        Charge { units, reserved, limited: ios, bytes: cost.bytes }
+    }
 }
 
 #[derive(Debug)]
 struct Entrant {
     promise: Promise,
-    reservation_ns: Option<f64>,
+    reservation_ns: Option<(f64, f64)>,
     limit_ns: (f64, f64),
     weight_step: f64,
     r: u64,
@@ -71,6 +92,8 @@ struct Entrant {
     held_until: u64,
     active: bool,
     held: bool,
+    /// Where others serve it too.
+    afar: Option<Box<Afar>>,
 }
 
 impl Entrant {
@@ -89,6 +112,7 @@ impl Entrant {
             held_until: 0,
             active: false,
             held: false,
+            afar: None,
         }
     }
 
@@ -102,19 +126,45 @@ impl Entrant {
     }
 
     fn charge_limits(&mut self, now: u64, charge: Charge) {
-        let floor = now.saturating_sub(LIMIT_CREDIT.as_nanos() as u64);
+        let credit = if self.afar.is_some() { AFAR_CREDIT } else { LIMIT_CREDIT };
+        let floor = now.saturating_sub(credit.as_nanos() as u64);
+        let (mut requests, mut bytes) = (charge.limited, charge.bytes as f64);
+        if let Some(afar) = &mut self.afar {
+            (requests, bytes) = afar.served(requests, bytes);
+        }
         if self.limit_ns.0 > 0.0 {
-            self.l = self.l.max(floor).saturating_add((charge.units * self.limit_ns.0).ceil() as u64);
+            self.l = self.l.max(floor).saturating_add((requests * self.limit_ns.0).ceil() as u64);
         }
         if self.limit_ns.1 > 0.0 {
-            self.b = self.b.max(floor).saturating_add((charge.bytes as f64 * self.limit_ns.1).ceil() as u64);
+            self.b = self.b.max(floor).saturating_add((bytes * self.limit_ns.1).ceil() as u64);
         }
     }
 
-    fn charge_reservation(&mut self, units: f64) {
-        if let Some(ns) = self.reservation_ns {
-            self.r = self.r.saturating_add((units * ns) as u64);
+    fn charge_reservation(&mut self, charge: Charge) {
+        let Some((unit_ns, byte_ns)) = self.reservation_ns else { return };
+        let mut ns = f64::max(charge.reserved * unit_ns, charge.bytes as f64 * byte_ns);
+        if let Some(afar) = &mut self.afar {
+            ns = afar.served_reserved(ns);
         }
+        self.r = self.r.saturating_add(ns as u64);
+    }
+
+    /// Others have served it: what was charged for them ahead of the news is corrected.
+    fn settle(&mut self, now: u64, due: u64, others: Elsewhere) -> Settled {
+        let waits = self.active && self.l.max(self.b) > now;
+        let credit = AFAR_CREDIT.as_nanos() as u64;
+        let (served, more) = self.afar.get_or_insert_default().settle(others);
+        let moved = |tag: u64, from: u64, ns: f64| {
+            let tag = if ns > 0.0 { tag.max(from.saturating_sub(credit)) } else { tag };
+            tag.saturating_add_signed(ns as i64)
+        };
+        self.l = moved(self.l, now, more.requests * self.limit_ns.0);
+        self.b = moved(self.b, now, more.bytes * self.limit_ns.1);
+        if self.reservation_ns.is_some() {
+            let from = if self.active { 0 } else { due };
+            self.r = moved(self.r, from, more.reserved_ns);
+        }
+        Settled { served, waits }
     }
 
     fn charge_weight(&mut self, units: f64) {
@@ -170,6 +220,7 @@ impl Tags {
         let entrant = &self.entrants[slot as usize];
         !entrant.active
             && !entrant.is_limited()
+            && entrant.afar.is_none()
             && (entrant.period != self.period
                 || entrant.p <= self.weight_present().saturating_add(2 * WEIGHT_SCALE as u64))
     }
@@ -196,13 +247,16 @@ impl Tags {
         let (old, new) = (entrant.limit_ns, promise.limit_ns());
         (entrant.l, entrant.b) = (owed(entrant.l, now, old.0, new.0), owed(entrant.b, now, old.1, new.1));
         entrant.r = match (entrant.reservation_ns, promise.reservation_ns()) {
-            (Some(old), Some(new)) => owed(entrant.r, due, old, new),
+            (Some(old), Some(new)) => owed(entrant.r, due, old.0, new.0),
             _ => due,
         };
         let ahead = entrant.p.saturating_sub(present) as f64 / entrant.weight_step;
         let fresh = Entrant::new(promise);
         entrant.p = entrant.p.min(present).saturating_add((ahead * fresh.weight_step) as u64);
         (entrant.promise, entrant.reservation_ns) = (promise, fresh.reservation_ns);
+        if !promise.is_kept_together() {
+            entrant.afar = None;
+        }
         (entrant.limit_ns, entrant.weight_step) = (fresh.limit_ns, fresh.weight_step);
         if entrant.active {
             self.place(now, slot);
@@ -221,8 +275,11 @@ impl Tags {
         }
         // Just behind whom it finds there: newcomers without end must not keep anybody waiting for ever.
         entrant.p = entrant.p.max(present.saturating_add(1));
-        entrant.r = entrant.r.max(due);
-        (entrant.l, entrant.b) = (entrant.l.max(now.0), entrant.b.max(now.0));
+        // Who has done nothing here may have been busy elsewhere.
+        let afar = entrant.afar.is_some();
+        let floor = if afar { now.0.saturating_sub(AFAR_CREDIT.as_nanos() as u64) } else { now.0 };
+        (entrant.l, entrant.b) = (entrant.l.max(floor), entrant.b.max(floor));
+        entrant.r = entrant.r.max(if afar { due.saturating_sub(RESERVATION_CREDIT.as_nanos() as u64) } else { due });
         (entrant.active, entrant.held, entrant.held_until) = (true, false, 0);
         self.active += 1;
         self.place(now.0, slot);
@@ -291,7 +348,7 @@ impl Tags {
         let entrant = &mut self.entrants[slot as usize];
         match phase {
             Phase::Reservation => {
-                entrant.charge_reservation(charge.units);
+                entrant.charge_reservation(charge);
                 self.turns += u32::from(self.overloaded);
             }
             Phase::Weight => {
@@ -312,12 +369,24 @@ impl Tags {
     /// because its reservation was due.
     pub(crate) fn charge_elsewhere(&mut self, now: Instant, slot: u32, charge: Charge, reserved: f64) {
         let entrant = &mut self.entrants[slot as usize];
-        entrant.charge_reservation(reserved);
+        entrant.charge_reservation(Charge::alike(reserved, 0));
         entrant.charge_limits(now.0, charge);
         if entrant.active {
             entrant.charge_weight(charge.units);
             self.place(now.0, slot);
         }
+    }
+
+    /// Settles with others who keep the same promise: takes in what they have served since the last time, and gives what was
+    /// served here.
+    pub(crate) fn settle(&mut self, now: Instant, slot: u32, others: Elsewhere) -> Settled {
+        let due = self.reservations_at(now.0);
+        let entrant = &mut self.entrants[slot as usize];
+        let own = entrant.settle(now.0, due, others);
+        if entrant.active {
+            self.place(now.0, slot);
+        }
+        own
     }
 
     /// Whether an idle entrant may be served at once when nobody else is there; it is charged if so.
@@ -335,7 +404,7 @@ impl Tags {
             return Some(Phase::Weight);
         }
         entrant.r = due;
-        entrant.charge_reservation(charge.units);
+        entrant.charge_reservation(charge);
         Some(Phase::Reservation)
     }
 

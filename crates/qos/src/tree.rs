@@ -6,6 +6,7 @@
 //! Invariants: a flow is active exactly when it has work, a branch exactly when one of its flows is; idle flows without a
 //! limit are forgotten once next to nothing is gained by that.
 
+use crate::afar::{Elsewhere, Settled};
 use crate::limits::{FLOWS_KEPT_MIN, FLOWS_MAX};
 use crate::lists::{List, Lists, Waiting};
 use crate::promise::Promise;
@@ -111,11 +112,12 @@ impl<T> Branch<T> {
     fn pop(&mut self, now: Instant, slot: u32, phase: Phase, cost: &CostModel) -> (Waiting<T>, Charge) {
         let flow = self.flows[slot as usize].as_mut().expect("a slot in use has its flow");
         let waiting = self.waiting.pop(&mut flow.list).expect("an active flow has work");
-        let charge = Charge { units: cost.units(waiting.cost()), bytes: waiting.cost().bytes };
+        let units = cost.units(waiting.cost());
         flow.queued -= 1;
         self.queued -= 1;
         let stays = flow.queued > 0;
-        self.tags.charge(now, slot, phase, charge, stays);
+        self.tags.charge(now, slot, phase, Charge::of_flow(units, waiting.cost()), stays);
+        let charge = Charge::alike(units, waiting.cost().bytes);
         (waiting, charge)
     }
 }
@@ -128,9 +130,9 @@ pub(crate) struct BranchState {
     pub(crate) not_before: Option<Instant>,
 }
 
-/// What was served, and why.
+/// What was given out, and why.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Served {
+pub(crate) struct Given {
     pub(crate) branch: usize,
     pub(crate) phase: Phase,
     pub(crate) charge: Charge,
@@ -185,6 +187,25 @@ impl<T> Tree<T> {
         }
     }
 
+    /// Settles with others who keep the same promise to a group; gives what was served here since the last time.
+    pub(crate) fn settle_group(
+        &mut self,
+        now: Instant,
+        branch: usize,
+        (group, promise): (GroupId, Promise),
+        others: Elsewhere,
+    ) -> Settled {
+        let now = self.clock(now);
+        let flows = &mut self.branches[branch];
+        let slot = flows.slot(FlowKey::Group(group), || Some(promise));
+        if flows.flows[slot as usize].as_ref().is_none_or(|flow| flow.key == FlowKey::Others) {
+            return Settled::default();
+        }
+        let own = flows.tags.settle(now, slot, others);
+        self.top.let_go(now, branch as u32);
+        own
+    }
+
     /// Takes work in; `promise` is that of its group, asked for when its flow is not known.
     pub(crate) fn push(
         &mut self,
@@ -206,7 +227,7 @@ impl<T> Tree<T> {
     }
 
     /// What is next, and what it was charged.
-    pub(crate) fn pop(&mut self, now: Instant) -> (Dequeued<T>, Option<Served>) {
+    pub(crate) fn pop(&mut self, now: Instant) -> (Dequeued<T>, Option<Given>) {
         let now = self.clock(now);
         loop {
             let (branch, phase) = match self.top.next(now) {
@@ -221,8 +242,8 @@ impl<T> Tree<T> {
                     let stays = flows.queued > 0;
                     self.queued -= 1;
                     self.top.charge(now, branch, phase, charge, stays);
-                    let served = Served { branch: branch as usize, phase, charge };
-                    return (Dequeued::Ready(waiting.work, waiting.item), Some(served));
+                    let given = Given { branch: branch as usize, phase, charge };
+                    return (Dequeued::Ready(waiting.work, waiting.item), Some(given));
                 }
                 Next::NotBefore(at) => self.top.hold(now, branch, at),
                 Next::Nobody => unreachable!("an active branch has an active flow"),
@@ -231,14 +252,14 @@ impl<T> Tree<T> {
     }
 
     /// Whether work may run at once, nothing else being there.
-    pub(crate) fn pass(&mut self, now: Instant, branch: usize, work: &Work, promised: bool) -> Option<Served> {
+    pub(crate) fn pass(&mut self, now: Instant, branch: usize, work: &Work, promised: bool) -> Option<Given> {
         let now = self.clock(now);
         if self.queued > 0 || promised {
             return None;
         }
-        let charge = Charge { units: self.cost.units(work.cost), bytes: work.cost.bytes };
+        let charge = Charge::alike(self.cost.units(work.cost), work.cost.bytes);
         let phase = self.top.pass(now, branch as u32, charge)?;
-        Some(Served { branch, phase, charge })
+        Some(Given { branch, phase, charge })
     }
 
     /// A branch has been served elsewhere.

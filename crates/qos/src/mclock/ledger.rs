@@ -68,7 +68,7 @@ impl Account {
         }
         let (reserved, bytes) = (served.reserved_units.load(Relaxed), served.bytes.load(Relaxed));
         let more = |now: u64, before: u64| now.wrapping_sub(before);
-        let charge = Charge { units: more(units, seen.0) as f64 / SCALE, bytes: more(bytes, seen.2) };
+        let charge = Charge::alike(more(units, seen.0) as f64 / SCALE, more(bytes, seen.2));
         let reserved_units = more(reserved, seen.1) as f64 / SCALE;
         *seen = (units, reserved, bytes);
         Some((charge, reserved_units))

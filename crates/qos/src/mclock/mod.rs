@@ -14,11 +14,12 @@ mod profile;
 pub use ledger::Ledger;
 pub use profile::Profile;
 
+use crate::afar::{Elsewhere, Settled};
 use crate::limits::QUEUED_MAX;
 use crate::promise::Promise;
 use crate::scheduler::{Dequeued, Full, QueueState, Scheduler};
 use crate::strict::Strict;
-use crate::tree::{Served, Tree};
+use crate::tree::{Given, Tree};
 use crate::work::{Class, CostModel, GroupId, Priority, Work};
 use base::Instant;
 use ledger::Account;
@@ -91,6 +92,16 @@ impl<T> MClock<T> {
         self.shared.promise_group(now, branch, group, promise.unwrap_or(Promise::weight(1)));
     }
 
+    /// Settles with other servers that keep the same promise to a group: takes in what they have served since the last
+    /// time, and gives what was served here, for them. To be called every so often, also when there is no news: what a
+    /// server charges itself ahead for others is corrected here. A group
+    /// with neither a reservation nor a limit has nothing to settle: weights divide what each server has left.
+    pub fn settle(&mut self, now: Instant, class: Class, group: GroupId, others: Elsewhere) -> Settled {
+        let promise = self.groups.get(&(class, group)).copied().filter(Promise::is_kept_together);
+        let (Some(branch), Some(promise)) = (class.place(), promise) else { return Settled::default() };
+        self.shared.settle_group(now, branch, (group, promise), others)
+    }
+
     /// Takes note of what other shards have served.
     fn hear(&mut self, now: Instant) {
         let Some(account) = &mut self.account else { return };
@@ -101,9 +112,9 @@ impl<T> MClock<T> {
         }
     }
 
-    fn tell(&mut self, served: Option<Served>) {
-        if let (Some(account), Some(served)) = (&mut self.account, served) {
-            account.add(served.branch, served.phase, served.charge);
+    fn tell(&mut self, given: Option<Given>) {
+        if let (Some(account), Some(given)) = (&mut self.account, given) {
+            account.add(given.branch, given.phase, given.charge);
         }
     }
 }

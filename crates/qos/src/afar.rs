@@ -1,0 +1,127 @@
+//! One promise kept by several servers, none of which sees the whole of what is served.
+//!
+//! Each server has the whole promise, and its tags advance by what all serve, as dmClock's do by the `delta` and `rho` that
+//! clients tell (Gulati, Merchant and Varman, OSDI 2010, section 3.2). Here servers tell one another, now and then. In
+//! between each takes the others to go on as they did: with each request of its own it charges what they will have served
+//! meanwhile, and when it hears the truth it corrects itself. So a limit is passed neither between two settlements, when
+//! all would else serve as if alone, nor in the long run, and no part of it is lost.
+//!
+//! How much is charged ahead follows from each server's part of what was served of late, pulled a little towards an equal
+//! part (`EQUAL_PART`), so that a server where more is wanted gets more.
+
+use crate::limits::EQUAL_PART;
+
+/// Of what was served before, so much counts at the next settlement.
+const MEMORY: f64 = 0.8;
+
+/// No more is charged ahead than others may have served: so many times their mean between two settlements.
+const AHEAD_MAX: f64 = 2.0;
+
+/// What was served of a promise.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Served {
+    /// Requests.
+    pub requests: f64,
+    /// Bytes that they moved.
+    pub bytes: f64,
+    /// Of its reservation, in nanoseconds: 10^9 are a second's worth.
+    pub reserved_ns: f64,
+}
+
+impl Served {
+    fn with(self, other: Served, join: impl Fn(f64, f64) -> f64) -> Served {
+        Served {
+            requests: join(self.requests, other.requests),
+            bytes: join(self.bytes, other.bytes),
+            reserved_ns: join(self.reserved_ns, other.reserved_ns),
+        }
+    }
+
+    fn add(&mut self, other: Served) {
+        *self = self.with(other, |a, b| a + b);
+    }
+}
+
+/// What others have served of a promise since the last settlement.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Elsewhere {
+    /// In all.
+    pub served: Served,
+    /// How many servers take part beside this one.
+    pub servers: u32,
+    /// Whether one of them would serve more if the limit let it.
+    pub waits: bool,
+}
+
+/// What a server has to tell the others when it settles.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Settled {
+    /// What it has served since the last time.
+    pub served: Served,
+    /// Whether it would serve more if the limit let it.
+    pub waits: bool,
+}
+
+/// The account of one promise at one server.
+#[derive(Debug, Default)]
+pub(crate) struct Afar {
+    /// Served here since the last settlement.
+    own: Served,
+    /// Charged for others since then.
+    ahead: Served,
+    /// What is charged for others with each part of our own.
+    rate: Served,
+    /// Of late, here and elsewhere.
+    late: (Served, Served),
+}
+
+impl Afar {
+    /// Notes service here; gives what to charge for it.
+    pub(crate) fn served(&mut self, requests: f64, bytes: f64) -> (f64, f64) {
+        let before = self.ahead;
+        let now = Served { requests, bytes, reserved_ns: 0.0 };
+        self.note(now);
+        (requests + self.ahead.requests - before.requests, bytes + self.ahead.bytes - before.bytes)
+    }
+
+    /// The same for the part of a reservation that a request uses up.
+    pub(crate) fn served_reserved(&mut self, ns: f64) -> f64 {
+        let before = self.ahead.reserved_ns;
+        self.note(Served { reserved_ns: ns, ..Served::default() });
+        ns + self.ahead.reserved_ns - before
+    }
+
+    fn note(&mut self, now: Served) {
+        self.own.add(now);
+        let ahead = self.ahead.with(now.with(self.rate, |now, rate| now * rate), |before, more| before + more);
+        let most = self.late.1.with(self.ahead, |late, before| (late * (1.0 - MEMORY) * AHEAD_MAX).max(before));
+        self.ahead = ahead.with(most, f64::min);
+    }
+
+    /// Takes in the truth: gives what was served here, and by how much more than was charged ahead others have served.
+    ///
+    /// Where they have served less while one of them waits, half of what was charged too much is forgotten: so they get it,
+    /// and each comes to its part.
+    pub(crate) fn settle(&mut self, others: Elsewhere) -> (Served, Served) {
+        let own = core::mem::take(&mut self.own);
+        let charged = core::mem::take(&mut self.ahead);
+        let more = others.served.with(charged, |truth, charged| match truth - charged {
+            less if less < 0.0 && others.waits => less / 2.0,
+            more => more,
+        });
+        // Of a reservation nothing is forgotten: it may be used up wherever it is due.
+        let more = Served { reserved_ns: others.served.reserved_ns - charged.reserved_ns, ..more };
+        let fade = |late: &mut Served, now: Served| *late = late.with(now, |before, now| before * MEMORY + now);
+        fade(&mut self.late.0, own);
+        fade(&mut self.late.1, others.served);
+        let equal = 1.0 / f64::from(others.servers + 1);
+        self.rate = self.late.0.with(self.late.1, |own, others| {
+            if others <= 0.0 {
+                return 0.0;
+            }
+            let part = (1.0 - EQUAL_PART) * own / (own + others) + EQUAL_PART * equal;
+            (1.0 - part) / part
+        });
+        (own, more)
+    }
+}

@@ -217,6 +217,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_op_queue_store_bytes", Size, "67108864", "Bytes of operations in the store at once").min(1.0),
     option("osd_op_num_shards", Int, "0", "Engines of one OSD; 0 for the device's default").startup(),
     option("osd_op_num_threads_per_shard", Int, "0", "Threads of one engine; 0 for the device's default").startup(),
+    option("osd_qos_tenants", Text, "", "What tenants are promised; `qos set` writes it"),
     option("osd_mclock_profile", Text, "high_client_ops", "Which classes of work are favoured").one_of(PROFILES),
     option("osd_mclock_max_capacity_iops_hdd", Float, "315.000000", "4 KiB operations a second of a rotating disk")
         .basic(),

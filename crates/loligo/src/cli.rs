@@ -33,6 +33,11 @@ pub(crate) enum Verb {
     Store(StoreVerb),
     /// Run whole clusters in virtual time, with faults and checks
     Sim(SimArgs),
+    /// Promise tenants their share of service
+    #[command(subcommand)]
+    Qos(QosVerb),
+    /// Show what each tenant gets now
+    Top(TopArgs),
     /// Run a benchmark study, with a table, JSON and an HTML report
     Study(StudyArgs),
     /// Run a whole embedded cluster that somebody else watches over
@@ -214,6 +219,87 @@ pub(crate) struct StudyArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) shards: u32,
     /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Plain)]
+    pub(crate) format: Format,
+}
+
+/// A running cluster.
+#[derive(Debug, Parser)]
+pub(crate) struct At {
+    /// The cluster's directory [default: the cluster of CEPH_CONF]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// `loligo qos`. A tenant is an entity (client.NAME), a pool (pool:POOL), a namespace (namespace:POOL/NAMESPACE) or an RBD
+/// image by its id (image:POOL/[NAMESPACE/]ID).
+#[derive(Debug, Subcommand)]
+pub(crate) enum QosVerb {
+    /// Promise a tenant a share of service; what is not named stays as it is, 0 takes it back
+    Set {
+        #[command(flatten)]
+        at: At,
+        /// client.NAME, pool:POOL, namespace:POOL/NAMESPACE or image:POOL/[NAMESPACE/]ID
+        #[arg(value_name = "TENANT")]
+        tenant: String,
+        /// At least so many operations a second, of up to 64 KiB each, from the whole cluster
+        #[arg(long, value_name = "IOPS")]
+        reservation: Option<String>,
+        /// At least so many bytes a second
+        #[arg(long, value_name = "BYTES")]
+        reservation_bytes: Option<String>,
+        /// Parts of what is left, from 1 to 1000
+        #[arg(long, value_name = "PARTS")]
+        weight: Option<String>,
+        /// At most so many operations a second
+        #[arg(long, value_name = "IOPS")]
+        limit: Option<String>,
+        /// At most so many bytes a second
+        #[arg(long, value_name = "BYTES")]
+        limit_bytes: Option<String>,
+    },
+    /// Take back all that a tenant is promised
+    Rm {
+        #[command(flatten)]
+        at: At,
+        /// Which
+        #[arg(value_name = "TENANT")]
+        tenant: String,
+    },
+    /// List the tenants
+    Ls {
+        #[command(flatten)]
+        at: At,
+        /// How to print it
+        #[arg(long, value_enum, default_value_t = Format::Plain)]
+        format: Format,
+    },
+    /// Show what a tenant is promised
+    Show {
+        #[command(flatten)]
+        at: At,
+        /// Which
+        #[arg(value_name = "TENANT")]
+        tenant: String,
+        /// How to print it
+        #[arg(long, value_enum, default_value_t = Format::Plain)]
+        format: Format,
+    },
+}
+
+/// `loligo top`.
+#[derive(Debug, Parser)]
+pub(crate) struct TopArgs {
+    /// Which cluster; its OSDs on this machine are asked
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// Seconds between two looks
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub(crate) interval: f64,
+    /// Once, then end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
 }

@@ -50,16 +50,24 @@ pub(crate) struct ClusterConfig {
 impl ClusterConfig {
     /// Reads it.
     pub(crate) fn read(dir: &ClusterDir) -> anyhow::Result<ClusterConfig> {
-        let conf = dir.read_conf()?;
-        let conf_path = dir.ceph_conf();
+        Ok(ClusterConfig { osds: dir.osd_ids()?, ..ClusterConfig::of_conf(dir.ceph_conf(), dir.read_conf()?)? })
+    }
+
+    /// What a configuration file says of a cluster that may be anywhere.
+    pub(crate) fn of_file(path: &Path) -> anyhow::Result<ClusterConfig> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        let conf = Conf::parse(&text).map_err(|e| anyhow!("{}: {e}", path.display()))?;
+        ClusterConfig::of_conf(path.to_owned(), conf)
+    }
+
+    fn of_conf(conf_path: PathBuf, conf: Conf) -> anyhow::Result<ClusterConfig> {
         let value = |key: &str| conf.get("global", key).with_context(|| format!("{}: no {key}", conf_path.display()));
         let fsid = value("fsid")?;
         let fsid = Uuid::parse(fsid).with_context(|| format!("{}: fsid `{fsid}` is no uuid", conf_path.display()))?;
         let host = value("mon_host")?;
         let mon_addr = parse_mon_host(host)
             .with_context(|| format!("{}: mon_host `{host}` is not [v2:IP:PORT/0]", conf_path.display()))?;
-        let osds = dir.osd_ids()?;
-        Ok(ClusterConfig { conf_path, conf, fsid, mon_addr, osds })
+        Ok(ClusterConfig { conf_path, conf, fsid, mon_addr, osds: Vec::new() })
     }
 
     /// The monitor's port.
@@ -77,7 +85,20 @@ impl ClusterConfig {
     pub(crate) fn admin_asker(&self, dir: &ClusterDir) -> anyhow::Result<Asker> {
         let admin = AuthName::new(EntityType::CLIENT, "admin");
         let key = read_key(&dir.admin_keyring(), &admin)?;
-        Ok(Asker { entity: admin, key, mon: self.mon_addrs(), fsid: self.fsid })
+        Ok(self.asker(admin, key))
+    }
+
+    /// Somebody who asks the monitor.
+    pub(crate) fn asker(&self, entity: AuthName, key: CryptoKey) -> Asker {
+        Asker { entity, key, mon: self.mon_addrs(), fsid: self.fsid }
+    }
+
+    /// Where a client's key may be: `keyring`, or the places where Ceph looks (v16.2 `src/common/options.cc`).
+    pub(crate) fn client_keyrings(&self, entity: &AuthName) -> Vec<PathBuf> {
+        let name = entity.to_string();
+        let usual = "/etc/ceph/$cluster.$name.keyring,/etc/ceph/$cluster.keyring,/etc/ceph/keyring";
+        let places = self.conf.get(&name, "keyring").unwrap_or(usual);
+        places.split(',').map(|place| PathBuf::from(admin::settings::expand(place.trim(), &name))).collect()
     }
 
     /// The address of this machine that a daemon listens on: `public_addr`, or the monitor's where there is none.
@@ -92,7 +113,7 @@ impl ClusterConfig {
     }
 
     /// Where a daemon answers `ceph daemon`.
-    fn admin_socket(&self, entity: &str) -> Option<PathBuf> {
+    pub(crate) fn admin_socket(&self, entity: &str) -> Option<PathBuf> {
         let path = self.conf.get(entity, "admin_socket").filter(|path| !path.is_empty())?;
         Some(PathBuf::from(admin::settings::expand(path, entity)))
     }
@@ -122,7 +143,7 @@ fn read_keyring(path: &Path) -> anyhow::Result<Keyring> {
     Keyring::parse(&text).map_err(|e| anyhow!("{}: {e}", path.display()))
 }
 
-fn read_key(path: &Path, name: &AuthName) -> anyhow::Result<CryptoKey> {
+pub(crate) fn read_key(path: &Path, name: &AuthName) -> anyhow::Result<CryptoKey> {
     let keyring = read_keyring(path)?;
     let entity = keyring.entity(name).with_context(|| format!("{}: no key of {name}", path.display()))?;
     Ok(entity.key.clone())

@@ -6,6 +6,7 @@
 //! Read next: `cli` (the verbs), `up` (the main one), `daemons` (from a directory to running daemons).
 #![forbid(unsafe_code)]
 
+mod admin_client;
 mod cli;
 mod cluster_dir;
 mod conf;
@@ -14,11 +15,14 @@ mod down;
 mod join;
 mod layout;
 mod logging;
+mod qos;
+mod reach;
 mod servers;
 mod sim;
 mod status;
 mod store_verbs;
 mod study;
+mod top;
 mod up;
 
 use clap::Parser;
@@ -40,6 +44,8 @@ fn run(verb: &Verb) -> anyhow::Result<()> {
         Verb::Fsck(args) => store_verbs::fsck(args),
         Verb::Store(verb) => store_verbs::store(verb),
         Verb::Sim(args) => sim::run(args),
+        Verb::Qos(verb) => qos::run(verb),
+        Verb::Top(args) => top::run(args),
         Verb::Study(args) => study::run(args),
         Verb::Serve(args) => daemons::run_embedded(&ClusterDir::new(&args.dir)?),
     }

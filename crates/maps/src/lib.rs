@@ -1,5 +1,5 @@
 //! The cluster's maps: OSD map and incrementals, monitor map, manager, file system and service maps, statistics, and
-//! the placement of objects on OSDs.
+//! the placement of objects on OSDs; and the tenants that the cluster promises a share of service to.
 //!
 //! Owns the maps' bytes as a Pacific (16.2) monitor writes them and what they mean: which OSDs a placement group is
 //! mapped to, which pools and flags there are. Refuses to decide anything (the monitor makes incrementals, the OSD
@@ -29,6 +29,7 @@ pub mod release;
 pub mod service_map;
 pub mod snap_set;
 pub mod stats;
+pub mod tenants;
 
 pub use fs_map::FsMap;
 pub use incremental::{ApplyError, Incremental};

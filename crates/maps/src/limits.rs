@@ -9,3 +9,7 @@ pub const MAX_OSD: u32 = 1 << 16;
 /// Placement groups a pool may have: what iterating a pool costs. Ceph's monitors stop at 65536
 /// (`mon_max_pool_pg_num`).
 pub const PG_NUM_MAX: u32 = 1 << 20;
+
+/// Tenants that are promised something: an OSD keeps some 500 bytes of each, and the text that names them all goes to every
+/// OSD when one changes.
+pub const TENANTS_MAX: usize = 4096;

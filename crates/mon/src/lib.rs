@@ -33,6 +33,7 @@ pub mod sessions;
 mod small_maps;
 pub mod store;
 mod subscriptions;
+mod tenants;
 mod tracking;
 pub mod version;
 

@@ -3,6 +3,7 @@
 //! Read next: `commands`, the table that `ceph daemon osd.N` and `ceph tell osd.N` share.
 
 use crate::commands;
+use crate::counters::QosCounters;
 use crate::limits::{CLIENT_REQUESTS_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN};
 use crate::ops::execution::Tuning;
 use crate::osd::Osd;
@@ -55,6 +56,8 @@ impl Osd {
     /// The monitor's part of the options has changed.
     pub(crate) fn take_central_config(&mut self, options: BTreeMap<String, String>) {
         self.core.settings.replace_central(options);
+        // The monitor judges by what is promised to clients here whether a tenant can be promised its part.
+        self.manager.report_soon();
         self.apply_options();
     }
 
@@ -81,6 +84,7 @@ impl Osd {
         self.core.rooms.set_failsafe_ratio(self.core.settings.number("osd_failsafe_full_ratio"));
         let queue = QueueOptions::of(&self.core.settings, self.core.is_rotational());
         self.scheduler.configure(self.core.now, queue);
+        self.apply_tenants();
         self.apply_recovery_options();
         self.apply_slot_options();
         self.apply_scrub_options();
@@ -138,6 +142,9 @@ impl Administered for Osd {
         osd.stat_bytes_avail.0 = self.core.config.store_bytes.saturating_sub(used);
         see(transport::SET, &self.transport.since(&self.transport_base));
         see("osd", &osd);
+        let mut qos = QosCounters::default();
+        qos.client_res.0 = self.scheduler.client_reservation() as u64;
+        see("qos", &qos);
         if let Some(store) = &self.core.store_counters {
             see("extent", store);
         }

@@ -58,6 +58,7 @@ const COMMANDS: &[CommandSpec<Osd>] = &[
     spec("dump_pg_states", "show the state of every PG that this OSD leads", "osd", "r", pg_states),
     spec("get_mapped_pools", "list the pools that have PGs here", "osd", "r", mapped_pools),
     spec("dump_op_pq_state", "show the queue of operations and what its classes are promised", "osd", "r", queue_state),
+    spec("dump_tenants", "show what tenants are promised and what they were served here", "osd", "r", tenants),
     spec("dump_blocklist", "list blocklisted clients", "osd", "r", dump_blocklist),
     spec("get_latest_osdmap", "ask the monitor for a newer OSD map", "osd", "r", latest_map),
     spec("send_beacon", "send the monitor a sign of life now", "osd", "r", send_beacon),
@@ -97,6 +98,10 @@ pub(crate) fn table() -> &'static CommandTable<Osd> {
 fn queue_state(osd: &mut Osd, call: &Call) -> Answer {
     let queue = osd.scheduler.dump(osd.core.now, osd.core.store_load());
     Ok(Reply::value(call, &object! { "OSD:ShardedOpWQ:0" => queue }))
+}
+
+fn tenants(osd: &mut Osd, call: &Call) -> Answer {
+    Ok(Reply::value(call, &osd.core.tenants.dump(&osd.core.map)))
 }
 
 impl Osd {

@@ -20,6 +20,7 @@ use crate::room::Rooms;
 use crate::scheduler::StoreLoad;
 use crate::scrub_pace::ScrubPace;
 use crate::session::Sessions;
+use crate::tenants::TenantTable;
 use crate::tracking::Finished;
 use crate::wishes::Wishes;
 use admin::Settings;
@@ -149,6 +150,8 @@ pub struct Core {
     pub reservations: Reservations,
     /// When and how much it scrubs.
     pub scrubs: ScrubPace,
+    /// Tenants: whose requests are whose, and what was served of each.
+    pub tenants: TenantTable,
     /// Acting sets that its PGs wish for.
     pub wishes: Wishes,
     /// Log entries that a PG keeps, and how many one trim removes at the least.
@@ -227,6 +230,7 @@ impl Core {
             pace: RecoveryPace::default(),
             reservations: Reservations::default(),
             scrubs: ScrubPace::default(),
+            tenants: TenantTable::default(),
             wishes: Wishes::default(),
             log_bounds: (LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN),
             trim_wanted: Vec::new(),

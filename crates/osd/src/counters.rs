@@ -10,6 +10,13 @@ use admin::histogram::Histogram;
 use base::{Duration, Instant};
 
 admin::counters! {
+    /// Promises of service.
+    pub struct QosCounters {
+        client_res: Gauge ["", 5, None] "Operations a second that clients are promised; 0 where the queue keeps no promises";
+    }
+}
+
+admin::counters! {
     /// Operations, placement groups, maps and room.
     pub struct OsdCounters {
         op_wip: Gauge ["", 5, None] "Clients' operations under way";

@@ -159,6 +159,7 @@ impl Osd {
             self.core.reservations.next_wakeup(),
             self.core.scrubs.next_wakeup().filter(|_| life.up),
             self.core.wishes.next_wakeup().filter(|_| speaks),
+            self.core.tenants.next_wakeup(),
             self.scheduler.next_wakeup(),
             life.merges_since.filter(|_| speaks).map(|_| life.merge_said + ASK_AGAIN / 8),
         ]
@@ -177,6 +178,7 @@ impl Osd {
         self.tick_scrubs();
         self.retry_reserving();
         self.ask_sources_again();
+        self.settle_tenants();
         self.run_queued();
         self.speak();
         if self.life.stopping.is_some_and(|deadline| deadline <= now) {

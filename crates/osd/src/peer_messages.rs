@@ -12,6 +12,9 @@ impl Osd {
         if let Message::OsdRoom(room) = &envelope.message {
             return self.peer_has_room(from, room);
         }
+        if let Message::OsdTenants(news) = &envelope.message {
+            return self.core.tenants.told(self.core.now, from, news);
+        }
         if let Message::SubCommit(m) = &envelope.message {
             for write in &m.writes {
                 if let Some(pg) = self.pgs.get_mut(&write.pg) {

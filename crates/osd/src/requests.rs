@@ -15,6 +15,7 @@ use crate::reply;
 use crate::scheduler::WorkClass;
 use crate::session::{Share, Until};
 use base::{Bug, EVersion, Epoch, Errno, PgId, SnapId};
+use qos::GroupId;
 use store::ObjectId;
 use wire::messages::backoff_op::{BLOCK, UNBLOCK};
 use wire::messages::{Backoff, OsdOp};
@@ -43,6 +44,7 @@ impl Osd {
         match self.open_request(conn, tid, message, (bytes, share)) {
             Opened::Work(mut request) => {
                 request.interval = self.core.epoch();
+                self.assign(&mut request);
                 let read: u64 = request.plan.want.data.iter().map(|extent| extent.len.min(USUAL_OBJECT_BYTES)).sum();
                 self.submit(WorkClass::Client, bytes + read as usize, Work { pg, what: WorkOf::Request(request) });
             }
@@ -52,6 +54,15 @@ impl Osd {
             }
             Opened::Dropped => self.core.sessions.release(bytes),
         }
+    }
+
+    /// Finds out whose promise of service a request falls under.
+    fn assign(&mut self, request: &mut ClientRequest) {
+        let Some(session) = self.core.sessions.get(request.conn) else { return };
+        let (message, tenants) = (&request.message, &mut self.core.tenants);
+        let (pool, namespace) = (message.pgid.pg.pool, &message.locator.nspace);
+        request.tenant = tenants.of(pool, &session.peer.entity, namespace, &message.object);
+        tenants.arrived(self.core.now, request.tenant);
     }
 
     /// Checks a request as far as that needs no object.
@@ -93,6 +104,7 @@ impl Osd {
             trims: None,
             mended: false,
             bytes,
+            tenant: GroupId::NONE,
             share,
             interval,
             stamps,

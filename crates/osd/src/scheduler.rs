@@ -9,14 +9,19 @@
 //! Read next: `options`, which makes a scheduler's parameters of Ceph's options.
 
 mod options;
+mod tenants;
 
 pub(crate) use options::QueueOptions;
 
 use crate::osd::{Work, WorkOf};
 use admin::{Value, object};
 use base::Instant;
+use maps::tenants::TenantPromise;
 use options::Kind;
-use qos::{AnyScheduler, Class, Cost, Dequeued, GroupId, Priority, QueueState, Scheduler, StreamId};
+use qos::{
+    AnyScheduler, Class, Cost, Dequeued, Elsewhere, GroupId, Priority, QueueState, Scheduler, Settled, StreamId,
+};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Whose work it is.
@@ -74,11 +79,14 @@ pub(crate) struct OpQueue {
     done: Arc<Mutex<Vec<qos::Work>>>,
     /// What was queued may run from then on.
     wakeup: Option<Instant>,
+    /// What tenants are promised.
+    tenants: BTreeMap<GroupId, TenantPromise>,
 }
 
 impl OpQueue {
     pub(crate) fn new(options: QueueOptions) -> OpQueue {
-        OpQueue { queue: options.scheduler(), options, done: Arc::default(), wakeup: None }
+        let (done, tenants) = (Arc::default(), BTreeMap::new());
+        OpQueue { queue: options.scheduler(), options, done, wakeup: None, tenants }
     }
 
     /// Other options, in force at once, also for what is queued.
@@ -90,6 +98,7 @@ impl OpQueue {
         if !kept {
             // All of it by the new priorities: what a stream sends later must not overtake what it has sent.
             let mut next = options.scheduler();
+            self.tenants.iter().for_each(|(group, promise)| tenants::promise(now, &mut next, *group, Some(promise)));
             self.queue.drain(&mut |mut work, item| {
                 work.priority = Priority(options.priority(work.class));
                 assert!(next.enqueue(now, work, item).is_ok(), "all schedulers hold equally much");
@@ -99,6 +108,28 @@ impl OpQueue {
         self.options = options;
         // Whatever was waited for, it may be time now.
         self.wakeup = self.wakeup.map(|_| now);
+    }
+
+    /// Other promises to a tenant, in force at once; none for nothing.
+    pub(crate) fn promise(&mut self, now: Instant, group: GroupId, promise: Option<TenantPromise>) {
+        match promise {
+            Some(promise) => self.tenants.insert(group, promise),
+            None => self.tenants.remove(&group),
+        };
+        tenants::promise(now, &mut self.queue, group, promise.as_ref());
+        self.wakeup = self.wakeup.map(|_| now);
+    }
+
+    /// Settles with other OSDs what was served of a tenant; nothing where the scheduler keeps no rates.
+    pub(crate) fn settle(&mut self, now: Instant, group: GroupId, others: Elsewhere) -> Settled {
+        let AnyScheduler::MClock(queue) = &mut self.queue else { return Settled::default() };
+        self.wakeup = self.wakeup.map(|_| now);
+        queue.settle(now, Class::Client, group, others)
+    }
+
+    /// Operations a second that clients are promised; 0 where the scheduler keeps no promises.
+    pub(crate) fn client_reservation(&self) -> f64 {
+        self.options.client_reservation()
     }
 
     /// Whether work that has just come may run at once.
@@ -186,14 +217,14 @@ impl OpQueue {
     }
 
     fn describe(&self, class: WorkClass, cost_bytes: usize, work: &Work) -> qos::Work {
-        let stream = match &work.what {
-            WorkOf::Request(request) => request.conn.0,
+        let (group, stream) = match &work.what {
+            WorkOf::Request(request) => (request.tenant, request.conn.0),
             // A placement group's turns are a stream of their own, in classes of their own.
-            _ => (work.pg.pool.0 as u64) << 32 | u64::from(work.pg.seed),
+            _ => (GroupId::NONE, (work.pg.pool.0 as u64) << 32 | u64::from(work.pg.seed)),
         };
         qos::Work {
             class: class.class(),
-            group: GroupId::NONE,
+            group,
             stream: StreamId(stream),
             priority: Priority(self.options.priority(class.class())),
             cost: Cost::one(cost_bytes as u64),

@@ -134,6 +134,7 @@ impl Tracked for Finished {
 pub(crate) fn finish(core: &mut Core, request: &ClientRequest, out_bytes: u64) {
     core.counters.finish(core.now, request, out_bytes, &mut core.histograms);
     let took = core.now.since(request.stamps.initiated);
+    core.tenants.answered(request.tenant, request.payload_bytes() + out_bytes, took);
     if core.track && core.history.wants(took) {
         let finished = Finished(view(core, request, None, Some(core.now)));
         core.history.keep(core.now, finished);

@@ -5,8 +5,8 @@
 use base::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use qos::{
-    AnyScheduler, Cfq, CfqConfig, Class, Cost, Dequeued, Fifo, GroupId, MClock, MClockConfig, Priority, Profile,
-    Promise, Scheduler, StreamId, Work, Wpq, WpqConfig,
+    AnyScheduler, Cfq, CfqConfig, Class, Cost, Dequeued, Elsewhere, Fifo, GroupId, MClock, MClockConfig, Priority,
+    Profile, Promise, Scheduler, Served, StreamId, Work, Wpq, WpqConfig,
 };
 
 const BEGIN: Instant = Instant::from_secs(1000);
@@ -26,6 +26,17 @@ fn work(n: u64, grouped: bool) -> Work {
 
 fn mclock() -> MClock<u64> {
     MClock::new(MClockConfig::profile(Profile::HighClientOps, CAPACITY))
+}
+
+/// As many groups as there are streams, each with a reservation and a limit.
+fn tenants(streams: u64) -> MClock<u64> {
+    let mut queue = mclock();
+    let each = CAPACITY / 2.0 / streams as f64;
+    let promise = Promise::new(each * 0.9, 1, Some(each * 4.0)).expect("sound");
+    (0..streams).for_each(|n| {
+        queue.promise_group(BEGIN, work(n, true).class, GroupId(n as u32 + 1), Some(promise));
+    });
+    queue
 }
 
 fn cfq(slice_idle_ms: u64) -> AnyScheduler<u64> {
@@ -66,12 +77,13 @@ fn schedulers(c: &mut Criterion) {
         add("fifo", false, &|| AnyScheduler::Fifo(Fifo::default()));
         add("wpq", false, &|| AnyScheduler::Wpq(Box::new(Wpq::new(WpqConfig::default()))));
         add("mclock", false, &|| AnyScheduler::MClock(Box::new(mclock())));
-        add("mclock, each with a reservation and a limit", true, &|| {
-            let mut queue = mclock();
-            let each = CAPACITY / 2.0 / streams as f64;
-            let promise = Promise::new(each * 0.9, 1, Some(each * 4.0)).expect("sound");
+        add("mclock, each with a reservation and a limit", true, &|| AnyScheduler::MClock(Box::new(tenants(streams))));
+        add("mclock, each with promises kept with other servers", true, &|| {
+            let mut queue = tenants(streams);
+            let served = Served { requests: 9.0, bytes: 36_864.0, reserved_ns: 1e6 };
+            let others = Elsewhere { served, servers: 2, waits: false };
             (0..streams).for_each(|n| {
-                queue.promise_group(BEGIN, work(n, true).class, GroupId(n as u32 + 1), Some(promise));
+                queue.settle(BEGIN, work(n, true).class, GroupId(n as u32 + 1), others);
             });
             AnyScheduler::MClock(Box::new(queue))
         });

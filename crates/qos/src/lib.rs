@@ -44,9 +44,12 @@
 //! the order of each stream's work. `tests/conformance.rs` holds what every implementation keeps, `tests/shares.rs` what
 //! the shares come to.
 //!
+//! A group's promise may be kept by several servers together: each calls [`MClock::settle`] every so often with what the
+//! others say they have served (`afar`, `tests/servers.rs`).
+//!
 //! Owns order, and nothing else: not the work, not the device, not where promises come from. Bounds are in [`limits`].
 //!
-//! Read next: `scheduler` for the trait, `tags` for how shares are kept, `cfq` for turns.
+//! Read next: `scheduler` for the trait, `tags` for how shares are kept, `cfq` for turns, `afar` for promises of several servers.
 #![forbid(unsafe_code)]
 
 mod afar;

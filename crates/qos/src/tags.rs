@@ -21,7 +21,7 @@
 //! Invariants: an idle entrant is in no heap; an active one is either held or ready, and due for a reservation only when
 //! ready; of no entrant more than `limit * (t + LIMIT_CREDIT)` units and one piece of work go in any time t.
 
-use crate::afar::{Afar, Elsewhere, Served, Settled};
+use crate::afar::{Afar, Elsewhere, Settled};
 use crate::heap::Heap;
 use crate::limits::{AFAR_CREDIT, LIMIT_CREDIT, OVERLOAD_TURNS, RESERVATION_CREDIT, RESERVED_BYTES_PER_UNIT};
 use crate::promise::Promise;

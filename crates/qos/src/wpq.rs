@@ -6,13 +6,14 @@
 //!
 //! It never idles and knows no limits: what it has, it gives. After Ceph's queue of that name, which draws lots.
 
-use crate::limits::{PRIORITIES, QUEUED_MAX};
+use crate::limits::{PRIORITIES, QUEUED_MAX, WEIGHT_MAX};
 use crate::promise::Promise;
 use crate::scheduler::{Dequeued, Full, QueueState, Scheduler};
 use crate::strict::Strict;
 use crate::tree::Tree;
-use crate::work::{CostModel, Priority, Work};
+use crate::work::{CostModel, GroupId, Priority, Work};
 use base::Instant;
+use std::collections::BTreeMap;
 
 /// The parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,6 +40,7 @@ pub struct Wpq<T> {
     /// The branch of each priority, once it has been seen.
     branches: Box<[Option<u8>; PRIORITIES]>,
     priorities: Vec<Priority>,
+    weights: BTreeMap<GroupId, Promise>,
 }
 
 impl<T> Wpq<T> {
@@ -49,6 +51,7 @@ impl<T> Wpq<T> {
             shared: Tree::new(config.cost),
             branches: Box::new([None; PRIORITIES]),
             priorities: Vec::new(),
+            weights: BTreeMap::new(),
         }
     }
 
@@ -58,6 +61,16 @@ impl<T> Wpq<T> {
         if self.strict.cut_off() != config.cut_off {
             crate::strict::sort_again(self, now, |queue| queue.strict.set_cut_off(config.cut_off));
         }
+    }
+
+    /// A group's weight among the streams and groups of its priority; none for that of a stream, 1.
+    pub fn set_weight(&mut self, now: Instant, group: GroupId, weight: Option<u32>) {
+        match weight {
+            Some(weight) => self.weights.insert(group, Promise::weight(weight.clamp(1, WEIGHT_MAX))),
+            None => self.weights.remove(&group),
+        };
+        let promise = self.weights.get(&group).copied().unwrap_or(Promise::weight(1));
+        (0..self.priorities.len()).for_each(|branch| self.shared.promise_group(now, branch, group, promise));
     }
 
     fn branch(&mut self, priority: Priority) -> usize {
@@ -81,7 +94,8 @@ impl<T> Scheduler<T> for Wpq<T> {
             self.strict.push(work, item);
         } else {
             let branch = self.branch(work.priority);
-            self.shared.push(now, branch, work, item, || None);
+            let weights = &self.weights;
+            self.shared.push(now, branch, work, item, || weights.get(&work.group).copied());
         }
         Ok(())
     }

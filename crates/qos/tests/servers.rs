@@ -124,8 +124,13 @@ impl Cluster {
         (0..senders.len()).for_each(|n| (0..senders[n].depth).for_each(|_| self.send(senders, n)));
         let mut tell_at = begin + TELL_EVERY;
         while self.now < end {
-            let (s, at) =
-                self.servers.iter().enumerate().map(|(s, server)| (s, server.at)).min_by_key(|(_, at)| *at).expect("one");
+            let (s, at) = self
+                .servers
+                .iter()
+                .enumerate()
+                .map(|(s, server)| (s, server.at))
+                .min_by_key(|(_, at)| *at)
+                .expect("one");
             if tell_at <= at {
                 self.now = tell_at;
                 tell_at = tell_at + TELL_EVERY;

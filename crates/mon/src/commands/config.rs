@@ -13,6 +13,7 @@ use crate::services::config::Target;
 use admin::settings::LAYERS;
 use admin::{Administered, Layer};
 use base::{Errno, OsdId};
+use maps::tenants::{self, Tenants};
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     spec(
@@ -87,6 +88,10 @@ fn set(mon: &mut Mon, call: &Call) -> Answer {
             Err(why) => return refuse(Errno::EINVAL, format!("error parsing value: {why}")),
         },
     };
+    if name == tenants::OPTION {
+        let tenants = Tenants::parse(&value).map_err(|bad| Refused::new(Errno::EINVAL, bad.to_string()))?;
+        mon.check_tenants(&tenants)?;
+    }
     mon.central.change(call.now, &title(call), vec![(target.clone(), name.clone(), Some(value.clone()))]);
     mon.apply_options();
     Ok(Reply::status(mon.remark_on_setting(&target, &name, &value)))

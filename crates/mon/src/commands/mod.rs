@@ -35,6 +35,7 @@ mod pg;
 mod pg_dump;
 mod pg_force;
 mod pg_list;
+mod qos;
 mod status;
 mod telemetry;
 mod tell;
@@ -94,6 +95,7 @@ const MODULES: &[&[CommandSpec]] = &[
     osd_pool_applications::COMMANDS,
     config_key::COMMANDS,
     config::COMMANDS,
+    qos::COMMANDS,
     mgr::COMMANDS,
     telemetry::COMMANDS,
 ];

@@ -23,6 +23,7 @@ use crate::session::{Share, Until};
 use crate::watch::Effect;
 use base::{Bug, EVersion, Epoch, Errno, Instant};
 use bytes::Bytes;
+use qos::GroupId;
 use std::sync::Arc;
 use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, STAGED, StoreError, Transaction};
 use wire::Encode;
@@ -60,6 +61,8 @@ pub struct ClientRequest {
     pub mended: bool,
     /// What it was counted as on arrival.
     pub bytes: usize,
+    /// Whose promise of service it falls under.
+    pub tenant: GroupId,
     /// The same among what its session uses.
     pub share: Share,
     /// The interval in which it was started; a late answer of the store to an older one starts it again. Before that,

@@ -24,6 +24,7 @@ use crate::session::Share;
 use base::{Epoch, SnapId};
 use bytes::Bytes;
 use maps::osd_map::MapFlags;
+use qos::GroupId;
 use store::{ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat};
 use wire::messages::OsdOp;
 use wire::osd::{ObjectLocator, OsdReqId, SpgId};
@@ -124,6 +125,7 @@ impl Pg {
             trims: Some(TrimOf { snap, clone: clone.snap() }),
             mended: false,
             bytes: 0,
+            tenant: GroupId::NONE,
             share: Share::none(),
             interval: self.since,
             stamps: Stamps::at(core.now),

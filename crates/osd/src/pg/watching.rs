@@ -17,6 +17,7 @@ use crate::watch::live::{Caller, Sends, Watched};
 use crate::watch::{Effect, WatchName};
 use base::{Epoch, PgId};
 use bytes::Bytes;
+use qos::GroupId;
 use store::ObjectId;
 use wire::messages::OsdOp;
 use wire::net::{ConnId, Envelope};
@@ -165,6 +166,7 @@ impl Pg {
             trims: None,
             mended: false,
             bytes: 0,
+            tenant: GroupId::NONE,
             share: Share::none(),
             interval: Epoch(0),
             stamps: Stamps::at(core.now),

@@ -112,6 +112,14 @@ impl QueueOptions {
         }
     }
 
+    /// What clients are promised at least, in operations a second.
+    pub(super) fn client_reservation(&self) -> f64 {
+        match self.parameters {
+            Parameters::MClock(config) => config.classes[0].reservation(),
+            Parameters::Fifo | Parameters::Wpq(_) | Parameters::Cfq(_) => 0.0,
+        }
+    }
+
     /// The profile, as `osd_mclock_profile` names it.
     pub(super) fn profile_name(&self) -> &'static str {
         self.profile.map_or("custom", Profile::name)

@@ -172,6 +172,7 @@ table! {
     PgCommittedQuery,
     PgCommitted,
     OsdRoom,
+    OsdTenants,
 }
 
 /// A message's three sections as they travel, with what the header says about their format.

@@ -3,8 +3,8 @@
 //! The format is ours, not Ceph's: type numbers from 0x4C00, where Ceph has none. Structures that belong to the OSD
 //! (log entries, PG records, transactions, object names) travel as blobs that crate `osd` opens.
 //!
-//! Every message but `OsdRoom` names its placement group, the sender's map epoch (`map_epoch`), by which a receiver tells a message
-//! of a past interval and waits for a map that it does not have yet, and the peering it belongs to (`peering`: the
+//! Every message but `OsdRoom` and `OsdTenants` names its placement group, the sender's map epoch (`map_epoch`), by which a
+//! receiver tells a message of a past interval and waits for a map that it does not have yet, and the peering it belongs to (`peering`: the
 //! primary's map epoch when that began; answers echo it).
 
 use super::body::message;
@@ -47,6 +47,12 @@ message! {
         total: u64,
         /// What of that is free.
         free: u64,
+    }
+
+    /// To every OSD: so much was served here of what tenants are promised. Of no group, map or peering.
+    OsdTenants(0x4C17, 1, 1) {
+        /// Each tenant of which there is news.
+        tenants: Vec<TenantNews>,
     }
 
     /// Primary to anyone who may hold the placement group: what do you have?
@@ -430,6 +436,36 @@ impl Decode for Confirmed {
     }
 }
 
+/// What was served of a tenant since its OSD told this the last time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TenantNews {
+    /// Which: a hash of its name.
+    pub tenant: u64,
+    /// Operations.
+    pub requests: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Of its reservation, in nanoseconds: 10^9 are what is reserved for a second.
+    pub reserved_ns: u64,
+    /// More would be served if the limit let it.
+    pub waits: bool,
+}
+
+impl Encode for TenantNews {
+    fn encode(&self, e: &mut Encoder) {
+        [self.tenant, self.requests, self.bytes, self.reserved_ns].into_iter().for_each(|number| e.u64(number));
+        e.bool(self.waits);
+    }
+}
+
+impl Decode for TenantNews {
+    const MIN_BYTES: usize = 33;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (tenant, requests, bytes, reserved_ns) = (d.u64()?, d.u64()?, d.u64()?, d.u64()?);
+        Ok(TenantNews { tenant, requests, bytes, reserved_ns, waits: d.bool()? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,6 +494,10 @@ mod tests {
             .into(),
             SubCommit { writes: vec![Confirmed { pg, peering, version }; 3] }.into(),
             OsdRoom { total: 1 << 40, free: 77 }.into(),
+            OsdTenants {
+                tenants: vec![TenantNews { tenant: 7, requests: 1, bytes: 2, reserved_ns: 3, waits: true }; 2],
+            }
+            .into(),
             PgQuery { pg, map_epoch, peering }.into(),
             PgNotify { pg, map_epoch, peering, born: Epoch(2), info: Some(blob("info")) }.into(),
             PgLogQuery { pg, map_epoch, peering }.into(),

@@ -1,0 +1,107 @@
+//! Whether what tenants are promised can be kept.
+//!
+//! A reservation takes part of what OSDs promise their clients as a class, which each of them reports (the counter
+//! `qos.client_res`; none where its scheduler keeps no promises). It is counted at every OSD to the part of the pool's
+//! groups that lie there, replicas too: so it can be kept if all of the tenant's operations are writes. An entity, which
+//! may work on any pool, is counted at each OSD with the pool that has the largest part there.
+//!
+//! What this cannot foresee is that a tenant's operations all go to one object, or an OSD's failure: then reservations
+//! that do not fit any more are kept in proportion.
+
+use crate::mon::Mon;
+use admin::{Refused, refuse};
+use base::{Errno, OsdId, PgId, PoolId};
+use maps::OsdMap;
+use maps::tenants::{OPTION, TenantPromise, Tenants, Who};
+use std::collections::BTreeMap;
+
+/// The counter by which an OSD says how many operations a second it promises its clients.
+const REPORTED: &str = "qos.client_res";
+
+/// The part of each pool's groups that each OSD holds.
+type Parts = BTreeMap<PoolId, BTreeMap<OsdId, f64>>;
+
+fn parts(map: &OsdMap) -> Parts {
+    let part = |pool: PoolId, pg_num: u32| {
+        let mut parts = BTreeMap::new();
+        for seed in 0..pg_num {
+            for osd in map.pg_to_up_acting(PgId::new(pool, seed)).acting.into_iter().filter(|osd| *osd != OsdId::NONE) {
+                *parts.entry(osd).or_default() += 1.0 / f64::from(pg_num);
+            }
+        }
+        parts
+    };
+    map.pools.iter().map(|(id, pool)| (*id, part(*id, pool.pg_num))).collect()
+}
+
+/// The part of a tenant's operations that an OSD has to do.
+fn part_at(parts: &Parts, who: &Who, osd: OsdId) -> f64 {
+    let of = |pool: &BTreeMap<OsdId, f64>| pool.get(&osd).copied().unwrap_or(0.0);
+    match who.pool() {
+        Some(pool) => parts.get(&pool).map_or(0.0, of),
+        None => parts.values().map(of).fold(0.0, f64::max),
+    }
+}
+
+impl Mon {
+    /// All tenants and what they are promised; what cannot be read counts as nothing, as it does with OSDs.
+    pub(crate) fn tenants(&self) -> Tenants {
+        Tenants::parse(self.central.value_for("osd", OPTION).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// A tenant as a person names it.
+    pub(crate) fn shown_tenant(&self, who: &Who) -> String {
+        who.shown(|pool| self.osds.map().pool_name(pool).map(str::to_owned))
+    }
+
+    /// How many operations a second an OSD promises its clients; none before it has said so.
+    fn promised_to_clients(&self, osd: OsdId) -> Option<f64> {
+        let (_, reported) = self.daemon_reports.of(osd)?.counters.get(REPORTED)?;
+        Some(reported.value as f64)
+    }
+
+    /// Refuses promises that the OSDs cannot keep. What was promised before, or more than is promised now, is not asked
+    /// again.
+    pub(crate) fn check_tenants(&self, tenants: &Tenants) -> Result<(), Refused> {
+        let before = self.tenants();
+        let grown = |(who, promise): &(&Who, &TenantPromise)| {
+            promise.reserved_ops() > before.0.get(*who).map_or(0.0, TenantPromise::reserved_ops)
+        };
+        let grown: Vec<&Who> = tenants.0.iter().filter(grown).map(|(who, _)| who).collect();
+        if grown.is_empty() {
+            return Ok(());
+        }
+        let parts = parts(self.osds.map());
+        let holders: std::collections::BTreeSet<OsdId> = parts.values().flat_map(|pool| pool.keys().copied()).collect();
+        if holders.is_empty() {
+            return refuse(Errno::ERANGE, "there is no pool whose service could be promised");
+        }
+        for osd in holders {
+            let Some(promised) = self.promised_to_clients(osd) else {
+                return refuse(Errno::EAGAIN, format!("osd.{osd} has not said yet what it promises its clients"));
+            };
+            let load: f64 = tenants.0.iter().map(|(who, p)| p.reserved_ops() * part_at(&parts, who, osd)).sum();
+            if load <= promised * (1.0 + 1e-9) {
+                continue;
+            }
+            let Some(who) = grown.iter().find(|who| part_at(&parts, who, osd) > 0.0) else { continue };
+            return refuse(Errno::ERANGE, self.too_much(osd, who, promised, load, &parts, tenants));
+        }
+        Ok(())
+    }
+
+    fn too_much(&self, osd: OsdId, who: &Who, promised: f64, load: f64, parts: &Parts, tenants: &Tenants) -> String {
+        let name = self.shown_tenant(who);
+        if promised < 1.0 {
+            let why = "its osd_op_queue is not mclock_scheduler, which alone keeps reservations";
+            return format!("{name} cannot be promised a reservation: osd.{osd} promises its clients nothing; {why}");
+        }
+        let reserved = tenants.0.get(who).map_or(0.0, TenantPromise::reserved_ops);
+        let part = part_at(parts, who, osd);
+        let fits = ((promised - (load - reserved * part)) / part).max(0.0);
+        format!(
+            "{name} cannot be promised {reserved:.0} operations a second: osd.{osd} would have to keep {load:.0}, copies \
+             included, and promises its clients {promised:.0}; {fits:.0} would fit"
+        )
+    }
+}

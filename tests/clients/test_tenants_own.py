@@ -1,0 +1,169 @@
+"""Tenants as an operator promises them and stock clients get them: limits that are one in all, reservations beside hogs,
+what cannot be kept refused."""
+import json
+import threading
+import unittest
+
+from harness import Loligo, OwnCluster, run, wait_for
+
+OSDS = 3
+SECONDS = 6
+# Operations a second that an OSD does for clients, at most and at least: what stands for a slow device.
+OF_AN_OSD = 150
+
+
+class Tenants(OwnCluster):
+    def setUp(self):
+        super().setUp()
+        self.cluster.up()
+        run("ceph", "osd", "pool", "create", "p", "32", conf=self.cluster.conf)
+        run("ceph", "osd", "pool", "application", "enable", "p", "rbd", conf=self.cluster.conf)
+        for name in ["victim", "hog"]:
+            run("ceph", "auth", "get-or-create", f"client.{name}", "mon", "allow r", "osd", "allow rwx", "-o",
+                f"{self.cluster.dir}/{name}.keyring", conf=self.cluster.conf)
+
+    def set(self, *options):
+        for name, value in options:
+            run("ceph", "config", "set", "osd", name, str(value), conf=self.cluster.conf)
+
+    def keep_promises(self):
+        """The scheduler that keeps promises, on OSDs that do so much for clients and no more."""
+        self.set(("osd_mclock_profile", "custom"), ("osd_mclock_scheduler_client_res", OF_AN_OSD),
+                 ("osd_mclock_scheduler_client_lim", OF_AN_OSD), ("osd_op_queue", "mclock_scheduler"))
+
+        def in_force():
+            dumps = [json.loads(self.cluster.ceph("tell", f"osd.{osd}", "perf", "dump").stdout) for osd in range(OSDS)]
+            return all(dump["qos"]["client_res"] == OF_AN_OSD for dump in dumps)
+
+        wait_for(in_force, "OSDs promise their clients what the profile says")
+
+    def qos(self, *command, check=True):
+        return run(Loligo.binary(), "qos", *command, "--dir", self.cluster.dir, check=check)
+
+    def tenants(self):
+        return {t["tenant"]: t for t in json.loads(self.qos("ls", "--format", "json").stdout)}
+
+    def bench(self, name, *flags, depth=16, size=4096):
+        """Operations that a stock client of an entity finishes in so many seconds."""
+        out = run("rados", "--id", name, "--keyring", f"{self.cluster.dir}/{name}.keyring", "-p", "p", *flags, "bench",
+                  str(SECONDS), "write", "-b", str(size), "-t", str(depth), "--run-name", name, "--format", "json",
+                  "--no-cleanup", conf=self.cluster.conf).stdout
+        return int(json.loads(out[out.index("{"):])["total_writes_made"])
+
+    def bench_beside_a_hog(self):
+        done = {}
+        threads = [threading.Thread(target=lambda n=n, d=d: done.update({n: self.bench(n, depth=d)}))
+                   for n, d in [("hog", 64), ("victim", 32)]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return done["victim"], done["hog"]
+
+    def assertLimited(self, done, limit, slack=0):
+        # A bench lasts a little longer than it was told to, for the writes that are under way at its end.
+        self.assertLessEqual(done, limit * (SECONDS + 1) + slack)
+        self.assertGreaterEqual(done, 0.7 * limit * SECONDS)
+
+    def test_limits_are_one_in_all(self):
+        self.keep_promises()
+        self.qos("set", "client.victim", "--limit", "60")
+        # What OSDs take in before they have heard of one another.
+        slack = 30
+        self.assertLimited(self.bench("victim"), 60, slack)
+        self.qos("set", "client.victim", "--limit", "0", "--limit-bytes", "2M")
+        self.assertLimited(self.bench("victim", size=32 << 10), 64, slack)
+        # The namespace is more specific than the entity.
+        self.qos("set", "namespace:p/blue", "--limit", "90")
+        self.assertLimited(self.bench("victim", "-N", "blue", size=32 << 10), 90, slack)
+        self.qos("rm", "namespace:p/blue")
+        self.qos("rm", "client.victim")
+        self.assertEqual(self.tenants(), {})
+        self.assertGreater(self.bench("victim"), 120 * SECONDS)
+
+    def test_an_image_is_a_tenant(self):
+        self.keep_promises()
+        run("rbd", "create", "--size", "64M", "p/disk", conf=self.cluster.conf)
+        image = json.loads(run("rbd", "info", "--format", "json", "p/disk", conf=self.cluster.conf).stdout)["id"]
+        self.qos("set", f"image:p/{image}", "--limit", "100")
+        out = run("rbd", "bench", "--io-type", "write", "--io-size", "4096", "--io-threads", "16", "--io-total",
+                  str(500 * 4096), "--io-pattern", "rand", "p/disk", conf=self.cluster.conf).stdout
+        seconds = float(out.split("elapsed:")[1].split()[0])
+        self.assertGreaterEqual(seconds, 3.9, out)
+
+    def test_a_reservation_is_kept_beside_a_hog(self):
+        self.keep_promises()
+        self.qos("set", "client.hog", "--weight", "10")
+        self.qos("set", "client.victim", "--weight", "1")
+        before, _ = self.bench_beside_a_hog()
+        self.assertLess(before, 100 * SECONDS, "a hog with ten times the weight leaves little")
+        self.qos("set", "client.victim", "--reservation", "140")
+        shown = self.tenants()["client.victim"]
+        self.assertEqual((shown["reservation"], shown["weight"], shown["limit"]), (140, 1, 0))
+        victim, hog = self.bench_beside_a_hog()
+        self.assertGreaterEqual(victim, 0.95 * 140 * SECONDS, f"the hog had {hog}, and the victim {before} before")
+        dump = json.loads(self.cluster.ceph("tell", "osd.0", "dump_tenants").stdout)
+        counted = {t["tenant"]: t["ops"] for t in dump["tenants"]}
+        self.assertGreater(counted["client.hog"], counted["client.victim"])
+
+    def test_top_shows_what_each_gets(self):
+        self.keep_promises()
+        self.qos("set", "client.victim", "--limit", "60")
+        load = threading.Thread(target=self.bench, args=("victim",))
+        load.start()
+
+        def top(*flags):
+            return run(Loligo.binary(), "top", "--dir", self.cluster.dir, "--interval", "2", "--once", *flags).stdout
+
+        def shown():
+            rows = {row["tenant"]: row for row in json.loads(top("--format", "json"))["tenants"]}
+            return rows if rows["client.victim"]["ops_per_s"] > 40 else None
+
+        victim = wait_for(shown, "the tenant has its limit")["client.victim"]
+        self.assertLess(victim["ops_per_s"], 75)
+        self.assertEqual(victim["limit"], 60)
+        self.assertGreater(victim["latency_ms"], 1)
+        plain = top()
+        load.join()
+        self.assertRegex(plain, r"TENANT +OPS/S +SHARE +MB/S +LATENCY +RESERVATION +LIMIT")
+        self.assertRegex(plain, r"\nclient.victim +[\d.]+ +[\d.]+% +[\d.]+ +[\d.]+ ms +- +60 +- +1\n")
+
+    def test_what_cannot_be_kept_is_refused(self):
+        refused = self.qos("set", "client.victim", "--reservation", "10", check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("osd_op_queue is not mclock_scheduler", refused.stderr)
+        self.keep_promises()
+        self.qos("set", "pool:p", "--reservation", "100")
+        refused = self.cluster.ceph("qos", "set", "client.victim", "--reservation", "51", check=False)
+        self.assertEqual(refused.returncode, 34)
+        self.assertIn("client.victim cannot be promised 51 operations a second", refused.stderr)
+        self.assertIn("50 would fit", refused.stderr)
+        self.assertEqual(list(self.tenants()), ["pool:p"])
+        self.cluster.ceph("qos", "set", "client.victim", "--reservation", "50")
+        for text, errno, words in [
+            (("set", "pool:nosuch", "--limit", "5"), 2, "'nosuch' is no pool"),
+            (("set", "client.nosuch", "--limit", "5"), 2, "client.nosuch does not exist"),
+            (("set", "osd.1", "--limit", "5"), 22, "is no tenant: client.NAME"),
+            (("set", "client.hog"), 22, "nothing is promised"),
+            (("set", "client.hog", "--weight", "0"), 22, "weight is beyond the range from 1 to 1000"),
+            (("set", "client.victim", "--limit", "49"), 22, "limit is less than what is reserved"),
+            (("rm", "client.hog"), 2, "client.hog is promised nothing"),
+        ]:
+            with self.subTest(text=text):
+                refused = self.cluster.ceph("qos", *text, check=False)
+                self.assertEqual(refused.returncode, errno, refused.stderr)
+                self.assertIn(words, refused.stderr)
+        kept = self.tenants()
+        self.assertEqual({who: t["reservation"] for who, t in kept.items()}, {"client.victim": 50, "pool:p": 100})
+        # What is promised is the cluster's, and stays.
+        bad = self.cluster.ceph("config", "set", "osd", "osd_qos_tenants", "client.a speed=5", check=False)
+        self.assertEqual(bad.returncode, 22)
+        self.cluster.down()
+        self.cluster.up(new=False)
+        self.assertEqual(self.tenants(), kept)
+        through_conf = run(Loligo.binary(), "qos", "show", "pool:p", conf=self.cluster.conf)
+        self.assertIn("reservation: 100\n", through_conf.stdout, through_conf.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -15,6 +15,9 @@ impl Osd {
         if let Message::OsdTenants(news) = &envelope.message {
             return self.core.tenants.told(self.core.now, from, news);
         }
+        if let Message::SubWrite(write) = &envelope.message {
+            self.note_replicated(write);
+        }
         if let Message::SubCommit(m) = &envelope.message {
             for write in &m.writes {
                 if let Some(pg) = self.pgs.get_mut(&write.pg) {

@@ -127,6 +127,13 @@ impl OpQueue {
         queue.settle(now, Class::Client, group, others)
     }
 
+    /// Something was done for a tenant past the queue: it counts against its part of what is left.
+    pub(crate) fn done_besides(&mut self, now: Instant, group: GroupId, bytes: u64) {
+        if let AnyScheduler::MClock(queue) = &mut self.queue {
+            queue.done_besides(now, Class::Client, group, Cost::one(bytes));
+        }
+    }
+
     /// Operations a second that clients are promised; 0 where the scheduler keeps no promises.
     pub(crate) fn client_reservation(&self) -> f64 {
         self.options.client_reservation()

@@ -18,7 +18,7 @@ use base::{Duration, Instant, OsdId, PoolId};
 use maps::tenants::{OPTION, TenantId, TenantPromise, Tenants, Who};
 use qos::{Elsewhere, GroupId};
 use std::collections::BTreeMap;
-use wire::messages::{OsdTenants, TenantNews};
+use wire::messages::{OsdTenants, SubWrite, TenantNews};
 use wire::net::Envelope;
 
 /// Requests that were answered.
@@ -34,6 +34,8 @@ struct Tenant {
     who: Who,
     promise: TenantPromise,
     done: Done,
+    /// Copies of its writes that this OSD was given by other primaries, and their bytes.
+    copies: (u64, u64),
     /// What others have told since the last settlement, and who they were.
     elsewhere: Elsewhere,
     told_by: Vec<OsdId>,
@@ -96,6 +98,7 @@ impl TenantTable {
                 who,
                 promise: TenantPromise { weight: 0, ..promise },
                 done: Done::default(),
+                copies: (0, 0),
                 elsewhere: Elsewhere::default(),
                 told_by: Vec::new(),
                 busy: false,
@@ -142,6 +145,11 @@ impl TenantTable {
         let entity = || self.entities.get(entity).copied();
         let whole = || of_pool.map(|of_pool| of_pool.whole);
         image().or_else(namespace).or_else(entity).or_else(whole).unwrap_or(GroupId::NONE)
+    }
+
+    /// The tenant that a group is.
+    pub(crate) fn id_of(&self, group: GroupId) -> Option<TenantId> {
+        self.tenants.get(&group).map(|tenant| tenant.who.id())
     }
 
     /// A request of a group has come.
@@ -199,6 +207,8 @@ impl TenantTable {
             let mut value = object! { "tenant" => tenant.who.shown(|pool| map.pool_name(pool).map(str::to_owned)) };
             tenant.promise.figures().into_iter().for_each(|(figure, number)| value.push(figure, number));
             value.extend(done(&tenant.done));
+            value.push("copies", tenant.copies.0);
+            value.push("copies_bytes", tenant.copies.1);
             value
         };
         object! { "tenants" => Value::array(self.tenants.values().map(one)), "others" => done(&self.others) }
@@ -281,6 +291,21 @@ impl Osd {
                 self.core.send_osd(osd, Envelope::new(OsdTenants { tenants: news.clone() }));
             }
         }
+    }
+}
+
+impl Osd {
+    /// Another primary gives this OSD a write to copy: it is done at once, as that one's client waits, and counts against
+    /// its tenant's part of what is left here.
+    pub(crate) fn note_replicated(&mut self, write: &SubWrite) {
+        let table = &mut self.core.tenants;
+        let Some(group) = table.by_id.get(&TenantId(write.tenant)).copied() else { return };
+        let bytes = (write.transaction.len() + write.payload.len()) as u64;
+        if let Some(tenant) = table.tenants.get_mut(&group) {
+            tenant.copies.0 += 1;
+            tenant.copies.1 += bytes;
+        }
+        self.scheduler.done_besides(self.core.now, group, bytes);
     }
 }
 

@@ -163,6 +163,41 @@ fn what_waited_is_looked_at_again_under_a_newer_map() {
     assert_eq!(answered(&c, 1, &tids), 20);
 }
 
+/// A tenant's objects lie with three primaries: its limit is one, kept by what they tell one another; another's requests
+/// pass, and each OSD knows what it did for whom, as primary and as a member.
+#[test]
+fn a_tenant_has_one_limit_in_all() {
+    let mut c = Cluster::new(76, 3, 3, 2, 32);
+    let tenants = [("osd_op_queue", "mclock_scheduler"), ("osd_qos_tenants", "pool:1 limit=40")];
+    set(&mut c, 3, &tenants);
+    let mut tids = Vec::new();
+    for n in 0..400 {
+        let op = c.request(&format!("o{n}"), vec![write_item(&[1; 512])]);
+        tids.push(c.send(1, op));
+    }
+    // All begin at once, before they have heard of one another.
+    c.settle_for(Duration::from_secs(1));
+    let mut done = answered(&c, 1, &tids);
+    assert!((30..=40 + 12).contains(&done), "{done} in the first second");
+    for second in 0..4 {
+        c.settle_for(Duration::from_secs(1));
+        let now = answered(&c, 1, &tids);
+        assert!((34..=46).contains(&(now - done)), "{} in second {second}", now - done);
+        done = now;
+    }
+    let dumps: Vec<_> = (0..3).map(|osd| c.admin(osd, r#"{"prefix":"dump_tenants"}"#)).collect();
+    let sum = |name: &str| dumps.iter().map(|dump| dump["tenants"][0][name].as_u64().expect("a number")).sum::<u64>();
+    assert_eq!(sum("ops"), done as u64);
+    assert!(sum("copies") >= 2 * sum("ops") && sum("copies_bytes") >= 1024 * sum("ops"), "{dumps:?}");
+    assert_eq!(dumps[0]["tenants"][0]["limit"], 40);
+    set(&mut c, 3, &[("osd_qos_tenants", "pool:1 limit=-1")]);
+    c.settle_for(Duration::from_secs(1));
+    assert!(answered(&c, 1, &tids) < done + 50, "what is no promise changes nothing");
+    set(&mut c, 3, &[("osd_qos_tenants", "")]);
+    c.settle_for(Duration::from_secs(1));
+    assert_eq!(answered(&c, 1, &tids), 400, "without a promise, without a limit");
+}
+
 #[test]
 fn the_store_is_given_no_more_than_it_may_have_at_once() {
     let mut c = Cluster::new(75, 1, 1, 1, 8);

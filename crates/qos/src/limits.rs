@@ -43,6 +43,10 @@ pub const AFAR_CREDIT: Duration = Duration::from_millis(150);
 /// back others until the next settlement.
 pub const EQUAL_PART: f64 = 0.1;
 
+/// How far, in units at its weight, a flow may fall behind between two services for what was done for it past the queue:
+/// it always has a part of 1 in so many of what its weight says.
+pub const BESIDES_UNITS_MAX: f64 = 64.0;
+
 /// While the device cannot even serve the reservations, one in so many turns goes by weight: those without a
 /// reservation are slowed down, not shut out.
 pub const OVERLOAD_TURNS: u32 = 16;

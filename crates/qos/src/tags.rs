@@ -23,7 +23,9 @@
 
 use crate::afar::{Afar, Elsewhere, Settled};
 use crate::heap::Heap;
-use crate::limits::{AFAR_CREDIT, LIMIT_CREDIT, OVERLOAD_TURNS, RESERVATION_CREDIT, RESERVED_BYTES_PER_UNIT};
+use crate::limits::{
+    AFAR_CREDIT, BESIDES_UNITS_MAX, LIMIT_CREDIT, OVERLOAD_TURNS, RESERVATION_CREDIT, RESERVED_BYTES_PER_UNIT,
+};
 use crate::promise::Promise;
 use crate::work::Cost;
 use base::Instant;
@@ -92,6 +94,8 @@ struct Entrant {
     held_until: u64,
     active: bool,
     held: bool,
+    /// What it had past this competition since it was served last.
+    besides: f64,
     /// Where others serve it too.
     afar: Option<Box<Afar>>,
 }
@@ -112,6 +116,7 @@ impl Entrant {
             held_until: 0,
             active: false,
             held: false,
+            besides: 0.0,
             afar: None,
         }
     }
@@ -357,6 +362,7 @@ impl Tags {
             }
         }
         entrant.charge_weight(charge.units);
+        entrant.besides = 0.0;
         entrant.charge_limits(now.0, charge);
         if stays {
             self.place(now.0, slot);
@@ -387,6 +393,18 @@ impl Tags {
             self.place(now.0, slot);
         }
         own
+    }
+
+    /// An entrant had something past this competition. It falls back behind the others for that, but between two services
+    /// here by no more than `BESIDES_UNITS_MAX`: what nobody regulates cannot shut it out.
+    pub(crate) fn charge_besides(&mut self, now: Instant, slot: u32, units: f64) {
+        let entrant = &mut self.entrants[slot as usize];
+        if entrant.active {
+            let units = units.min(BESIDES_UNITS_MAX - entrant.besides);
+            entrant.besides += units;
+            entrant.p = entrant.p.saturating_add((units * entrant.weight_step) as u64);
+            self.place(now.0, slot);
+        }
     }
 
     /// Whether an idle entrant may be served at once when nobody else is there; it is charged if so.

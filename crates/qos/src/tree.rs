@@ -12,7 +12,7 @@ use crate::lists::{List, Lists, Waiting};
 use crate::promise::Promise;
 use crate::scheduler::Dequeued;
 use crate::tags::{Charge, Next, Phase, Tags};
-use crate::work::{CostModel, GroupId, StreamId, Work};
+use crate::work::{Cost, CostModel, GroupId, StreamId, Work};
 use base::Instant;
 use base::hash::FixedHashMap;
 
@@ -206,6 +206,16 @@ impl<T> Tree<T> {
         own
     }
 
+    /// Something was done for a group elsewhere than here.
+    pub(crate) fn done_besides(&mut self, now: Instant, branch: usize, group: GroupId, cost: Cost) {
+        let now = self.clock(now);
+        let units = self.cost.units(cost);
+        let flows = &mut self.branches[branch];
+        if let Some(slot) = flows.slots.get(&FlowKey::Group(group)) {
+            flows.tags.charge_besides(now, *slot, units);
+        }
+    }
+
     /// Takes work in; `promise` is that of its group, asked for when its flow is not known.
     pub(crate) fn push(
         &mut self,
@@ -312,7 +322,7 @@ impl<T> Tree<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::work::{Class, Cost, Priority};
+    use crate::work::{Class, Priority};
 
     /// A million clients come and go: what is remembered of them stays small, also while others keep the branch busy.
     #[test]

@@ -332,6 +332,32 @@ fn what_passes_by_is_charged() {
     assert!((1000..=1002).contains(&passed), "{passed} in 10 s");
 }
 
+/// What is done for a tenant past the queue counts against its part by weight, and never shuts it out.
+#[test]
+fn what_is_done_besides_shrinks_a_part_by_weight() {
+    let got = |besides: u32| {
+        let mut queue = mclock([Promise::weight(1); 3]);
+        let (mut now, mut served) = (BEGIN, [0u32; 2]);
+        for n in 0..2000 {
+            for who in [0, 1] {
+                queue.enqueue(now, work(Class::Client, who as u32 + 1, 1), who).expect("there is room");
+            }
+            let (_, who) = queue.dequeue(now).ready().expect("there is work");
+            served[who] += 1;
+            if n % 2 == 0 {
+                (0..besides).for_each(|_| queue.done_besides(now, Class::Client, GroupId(1), Cost::one(4096)));
+            }
+            now = now + Duration::from_millis(1);
+        }
+        served
+    };
+    // One besides for each two that are served: the first gets (2000 - 1000) / 2 of its own.
+    let once = got(1);
+    assert!((480..=520).contains(&once[0]), "{once:?}");
+    let flooded = got(1000);
+    assert!(flooded[0] >= 20, "{flooded:?}");
+}
+
 /// Below the cut-off priorities are weights; from it on they are an order.
 #[test]
 fn wpq_is_strict_above_its_cut_off_and_fair_below() {

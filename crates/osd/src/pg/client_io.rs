@@ -415,7 +415,7 @@ impl Pg {
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
         queue.writers += 1;
         let transaction = Transaction::new(self.collection());
-        self.send_write(core, entry, transaction);
+        self.send_write(core, request.tenant, entry, transaction);
         self.in_flight.push_back(InFlight {
             version,
             user_version: answered,
@@ -428,7 +428,13 @@ impl Pg {
     }
 
     /// Sends a write to all members and the own store, and appends its entry to the log.
-    pub(super) fn send_write(&mut self, core: &mut Core, entry: LogEntry, mut transaction: Transaction) {
+    pub(super) fn send_write(
+        &mut self,
+        core: &mut Core,
+        tenant: GroupId,
+        entry: LogEntry,
+        mut transaction: Transaction,
+    ) {
         let version = entry.version;
         let only_log = self.recovery.who_only_log(&entry.object);
         self.recovery.note_write(&entry);
@@ -437,7 +443,9 @@ impl Pg {
         let trim_to = self.log.trim_point(keep, batch, replication.all_committed()).unwrap_or_default();
         let (entry_bytes, only_log) = (entry.to_bytes(), only_log.as_slice());
         let (bytes, changes) = (&entry_bytes, &transaction);
-        replication.submit(core, &ReplicatedWrite { version, entry: bytes, transaction: changes, trim_to, only_log });
+        let tenant = core.tenants.id_of(tenant);
+        let write = ReplicatedWrite { version, entry: bytes, transaction: changes, trim_to, tenant, only_log };
+        replication.submit(core, &write);
         let peering = self.since;
         self.append_to_log(entry, entry_bytes, trim_to, &mut transaction);
         core.commit(CommitFor::Pg(self.id, PgCommit::Write(peering, version)), transaction);
@@ -508,7 +516,7 @@ impl Pg {
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
         queue.state = Some(outcome.state.clone());
         queue.writers += 1;
-        self.send_write(core, entry, transaction);
+        self.send_write(core, request.tenant, entry, transaction);
         self.in_flight.push_back(InFlight {
             version,
             user_version,

@@ -12,6 +12,7 @@ use crate::ops::bare_outcomes;
 use crate::ops::copy::{Copied, part_changes};
 use crate::reply;
 use base::{EVersion, Errno};
+use qos::GroupId;
 use store::{ObjectId, Op, STAGED, Transaction};
 use wire::osd::copy::{CopyData, CopySource};
 use wire::osd::{OpCode, OsdReqId};
@@ -89,7 +90,7 @@ impl Pg {
             outputs: Vec::new(),
             totals: self.info.totals,
         };
-        self.send_write(core, entry, transaction);
+        self.send_write(core, GroupId::NONE, entry, transaction);
     }
 
     /// Gives up what was written aside.

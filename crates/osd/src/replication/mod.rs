@@ -12,6 +12,7 @@ pub mod primary_copy;
 use crate::core::Core;
 use base::{EVersion, Epoch, OsdId, PgId};
 use bytes::Bytes;
+use maps::tenants::TenantId;
 use primary_copy::PrimaryCopy;
 use store::Transaction;
 
@@ -26,6 +27,8 @@ pub struct ReplicatedWrite<'a> {
     pub transaction: &'a Transaction,
     /// Up to where replicas may trim their logs.
     pub trim_to: EVersion,
+    /// For whom it is done.
+    pub tenant: Option<TenantId>,
     /// The members that do not have the object as it was: they get the entry without the changes.
     pub only_log: &'a [OsdId],
 }

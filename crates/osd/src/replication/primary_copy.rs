@@ -51,6 +51,7 @@ impl PrimaryCopy {
                 peering: self.peering,
                 version: write.version,
                 trim_to: write.trim_to,
+                tenant: write.tenant.map_or(0, |tenant| tenant.0),
                 logged_only: false,
                 entry: write.entry.clone(),
                 transaction: self.encoder.take(),

@@ -20,7 +20,7 @@ use crate::promise::Promise;
 use crate::scheduler::{Dequeued, Full, QueueState, Scheduler};
 use crate::strict::Strict;
 use crate::tree::{Given, Tree};
-use crate::work::{Class, CostModel, GroupId, Priority, Work};
+use crate::work::{Class, Cost, CostModel, GroupId, Priority, Work};
 use base::Instant;
 use ledger::Account;
 use std::collections::BTreeMap;
@@ -100,6 +100,14 @@ impl<T> MClock<T> {
         let promise = self.groups.get(&(class, group)).copied().filter(Promise::is_kept_together);
         let (Some(branch), Some(promise)) = (class.place(), promise) else { return Settled::default() };
         self.shared.settle_group(now, branch, (group, promise), others)
+    }
+
+    /// Something was done for a group past this queue, and used the device: the group's part by weight shrinks by it, though
+    /// by no more than `BESIDES_UNITS_MAX` between two services. Neither its reservation nor its limit is touched.
+    pub fn done_besides(&mut self, now: Instant, class: Class, group: GroupId, cost: Cost) {
+        if let Some(branch) = class.place() {
+            self.shared.done_besides(now, branch, group, cost);
+        }
     }
 
     /// Takes note of what other shards have served.

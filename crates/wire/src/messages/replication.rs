@@ -3,9 +3,9 @@
 //! The format is ours, not Ceph's: type numbers from 0x4C00, where Ceph has none. Structures that belong to the OSD
 //! (log entries, PG records, transactions, object names) travel as blobs that crate `osd` opens.
 //!
-//! Every message but `OsdRoom` and `OsdTenants` names its placement group, the sender's map epoch (`map_epoch`), by which a
-//! receiver tells a message of a past interval and waits for a map that it does not have yet, and the peering it belongs to (`peering`: the
-//! primary's map epoch when that began; answers echo it).
+//! Every message but `OsdRoom` and `OsdTenants` names its placement group, the sender's map epoch (`map_epoch`), by which
+//! a receiver tells a message of a past interval and waits for a map that it does not have yet, and the peering it
+//! belongs to (`peering`: the primary's map epoch when that began; answers echo it).
 
 use super::body::message;
 use crate::codec::{Decode, Decoder, Encode, Encoder, Malformed};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 message! {
     /// Primary to replica: apply this write.
-    SubWrite(0x4C00, 1, 1) {
+    SubWrite(0x4C00, 2, 2) {
         /// The placement group.
         pg: PgId,
         /// The peering that made the receiver a replica.
@@ -23,6 +23,8 @@ message! {
         version: EVersion,
         /// Entries up to this one may be forgotten.
         trim_to: EVersion,
+        /// The tenant for whom it is done, by the hash of its name; 0 for none.
+        tenant: u64,
         /// The receiver does not have the object as it was before: it only logs the write, and lacks the object.
         logged_only: bool,
         /// The log entry.
@@ -486,6 +488,7 @@ mod tests {
                 peering,
                 version,
                 trim_to: version,
+                tenant: 7,
                 logged_only: false,
                 entry: blob("e"),
                 transaction: blob("t"),

@@ -155,6 +155,8 @@ pub(crate) struct OsdArgs {
 pub(crate) enum StudyName {
     /// Groups of readers share a device by weight, in time mode and in IOPS mode
     Fairness,
+    /// A thousand tenants, some of them hogs: what each gets of its promise
+    Tenants,
     /// A client's random 4 KiB writes alone
     Baseline,
     /// The same while an OSD that was away is filled, under five configurations of scheduler and limits
@@ -215,9 +217,12 @@ pub(crate) struct StudyArgs {
     /// baseline and recovery on live: the monitor's port [default: any that is free]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// recovery on sim: shards of an OSD
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) shards: u32,
+    /// recovery on sim: shards of an OSD [default: 1]; tenants: a configuration each [default: 1,4,16]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub(crate) shards: Vec<u32>,
+    /// tenants: how many there are
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) tenants: u32,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
@@ -302,6 +307,14 @@ pub(crate) struct TopArgs {
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
+}
+
+impl StudyArgs {
+    /// The shards asked for, or the study's usual ones.
+    pub(crate) fn shards_list(&self) -> Vec<u32> {
+        let usual: &[u32] = if self.name == StudyName::Tenants { &[1, 4, 16] } else { &[1] };
+        if self.shards.is_empty() { usual.to_vec() } else { self.shards.clone() }
+    }
 }
 
 /// `loligo fsck`.

@@ -3,7 +3,7 @@
 use crate::cli::{Format, StudyArgs, StudyName};
 use ::study::{
     Conduct, DeviceModel, Fairness, FairnessOptions, OnCluster, OnClusterOptions, RecoverySim, RecoverySimOptions,
-    Study, Target, conduct,
+    Study, Target, TenantsOptions, TenantsStudy, conduct,
 };
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
@@ -46,12 +46,19 @@ fn study(args: &StudyArgs, on: &Target, out: &Path) -> anyhow::Result<Box<dyn St
             read_ahead_kib: args.read_ahead_kib,
             scratch: out.to_owned(),
         })?),
+        StudyName::Tenants if *on == Target::Sim => Box::new(TenantsStudy::new(TenantsOptions {
+            devices: models(&args.device_model, &["ssd"])?,
+            tenants: args.tenants,
+            shards: args.shards_list(),
+            seconds: args.seconds.unwrap_or(5),
+        })?),
+        StudyName::Tenants => bail!("--on {}: the study tenants is one in virtual time, --on sim", args.on),
         StudyName::Baseline | StudyName::Recovery if *on == Target::Sim => {
             Box::new(RecoverySim::new(RecoverySimOptions {
                 baseline: args.name == StudyName::Baseline,
                 devices: args.device_model.clone(),
                 objects: args.objects,
-                shards: args.shards,
+                shards: args.shards_list()[0],
             })?)
         }
         StudyName::Baseline | StudyName::Recovery => Box::new(OnCluster::new(on_cluster(args, on, out)?)?),

@@ -7,6 +7,7 @@
 //! | study | in virtual time (`sim`) | in real time (`live`, or any cluster by its `ceph.conf`) |
 //! |---|---|---|
 //! | `fairness` | `qos::Cfq` over models of devices | the kernel's bfq over a loop device |
+//! | `tenants` | four OSDs in shards, a thousand tenants, `qos::MClock` over models of devices | |
 //! | `baseline`, `recovery` | OSDs as queues with `qos`'s schedulers | four OSDs, stock fio, stock `ceph` |
 //!
 //! Owns workloads, measurements and reports. Refuses to know how a cluster works: what runs live is driven through stock
@@ -32,6 +33,7 @@ mod results;
 mod statistics;
 mod table;
 mod target;
+mod tenants;
 mod tool;
 
 pub use chart::{Bars, Line, Lines};
@@ -47,3 +49,4 @@ pub use recovery::{OnCluster, OnClusterOptions, RecoverySim, RecoverySimOptions}
 pub use results::{ChartOf, Results};
 pub use statistics::Spread;
 pub use target::Target;
+pub use tenants::{TenantsOptions, TenantsStudy};

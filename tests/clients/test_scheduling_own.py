@@ -18,9 +18,9 @@ class Scheduling(OwnCluster):
     def queue(self, osd=0):
         return json.loads(self.cluster.ceph("tell", f"osd.{osd}", "dump_op_pq_state").stdout)["OSD:ShardedOpWQ:0"]
 
-    def wait_for_queue(self, scheduler, profile):
+    def wait_for_queue(self, scheduler, profile, osds=OSDS):
         def in_force():
-            return all((q["scheduler"], q["profile"]) == (scheduler, profile) for q in map(self.queue, range(OSDS)))
+            return all((q["scheduler"], q["profile"]) == (scheduler, profile) for q in map(self.queue, range(osds)))
 
         wait_for(in_force, f"{scheduler} with {profile} is in force")
 
@@ -50,6 +50,25 @@ class Scheduling(OwnCluster):
         self.assertIn("OSD_MCLOCK_SETTINGS_IGNORED", self.cluster.ceph("health", "detail").stdout)
         self.wait_for_queue("mclock_scheduler", "high_client_ops")
         self.assertGreater(self.written(), most)
+
+    def test_a_device_s_capacity_is_learnt_unless_it_is_set(self):
+        self.cluster.up("--osds", "1", "--device-model", "hdd", options={"osd_pool_default_size": "1"})
+        run("ceph", "osd", "pool", "create", "p", "8", conf=self.cluster.conf)
+        self.set(("osd_op_queue", "mclock_scheduler"))
+        self.wait_for_queue("mclock_scheduler", "high_client_ops", osds=1)
+        self.written()
+        rate = self.written() / SECONDS
+        state = self.queue()
+        capacity = state["capacity"]
+        self.assertEqual(capacity["source"], "learnt")
+        # Each write is one transaction, and some ask the store for the object first. The store would do more if it did not
+        # wait for clients part of the time.
+        self.assertGreater(capacity["iops"], 0.8 * rate)
+        self.assertLess(capacity["iops"], 6 * rate)
+        promised = next(q for q in state["queues"] if q["name"] == "client")
+        self.assertAlmostEqual(promised["reservation"], capacity["iops"] / 2, delta=1)
+        self.set(("osd_mclock_max_capacity_iops_hdd", "500"))
+        wait_for(lambda: self.queue()["capacity"] == {"iops": 500, "source": "set"}, "the option overrides it")
 
     def test_every_queue_serves_stock_clients(self):
         self.cluster.up()

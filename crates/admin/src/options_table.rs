@@ -219,10 +219,20 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_op_num_threads_per_shard", Int, "0", "Threads of one engine; 0 for the device's default").startup(),
     option("osd_qos_tenants", Text, "", "What tenants are promised; `qos set` writes it"),
     option("osd_mclock_profile", Text, "high_client_ops", "Which classes of work are favoured").one_of(PROFILES),
-    option("osd_mclock_max_capacity_iops_hdd", Float, "315.000000", "4 KiB operations a second of a rotating disk")
-        .basic(),
-    option("osd_mclock_max_capacity_iops_ssd", Float, "21500.000000", "4 KiB operations a second of a flash disk")
-        .basic(),
+    option(
+        "osd_mclock_max_capacity_iops_hdd",
+        Float,
+        "315.000000",
+        "4 KiB operations a second of a rotating disk; unless set, what the OSD has learnt",
+    )
+    .basic(),
+    option(
+        "osd_mclock_max_capacity_iops_ssd",
+        Float,
+        "21500.000000",
+        "4 KiB operations a second of a flash disk; unless set, what the OSD has learnt",
+    )
+    .basic(),
     option("osd_mclock_scheduler_client_res", Uint, "1", "Operations a second reserved for clients"),
     option("osd_mclock_scheduler_client_wgt", Uint, "1", "Clients' share of what is left"),
     option("osd_mclock_scheduler_client_lim", Uint, "999999", "Operations a second that clients get at most"),

@@ -69,6 +69,11 @@ impl Settings {
         self.layers[layer as usize].get(name).map(String::as_str)
     }
 
+    /// Whether anybody gave an option a value; else its default is in force.
+    pub fn is_given(&self, name: &str) -> bool {
+        LAYERS.iter().any(|layer| self.layer(*layer, name).is_some())
+    }
+
     /// The value in force; empty for an option that the table lacks.
     pub fn value(&self, name: &str) -> String {
         crate::options::find(name).map_or_else(String::new, |option| {

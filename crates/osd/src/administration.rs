@@ -82,8 +82,7 @@ impl Osd {
         self.core.track = settings.value("osd_enable_op_tracker") == "true";
         self.core.history.set_limits(limits);
         self.core.rooms.set_failsafe_ratio(self.core.settings.number("osd_failsafe_full_ratio"));
-        let queue = QueueOptions::of(&self.core.settings, self.core.is_rotational());
-        self.scheduler.configure(self.core.now, queue);
+        self.apply_queue_options();
         self.apply_tenants();
         self.apply_recovery_options();
         self.apply_slot_options();
@@ -92,6 +91,20 @@ impl Osd {
 }
 
 impl Osd {
+    fn apply_queue_options(&mut self) {
+        let learnt = self.core.store_meter.capacity();
+        let queue = QueueOptions::of(&self.core.settings, self.core.is_rotational(), learnt);
+        self.core.store_meter.set_cost(queue.cost);
+        self.scheduler.configure(self.core.now, queue);
+    }
+
+    /// Takes over what has been learnt of the device's capacity.
+    pub(crate) fn follow_capacity(&mut self) {
+        if self.core.store_meter.capacity().is_some_and(|capacity| self.scheduler.should_learn(capacity)) {
+            self.apply_queue_options();
+        }
+    }
+
     /// The pace of recovery and the length of logs. Where an option has a default for each kind of device, the general
     /// one wins if it is set (v16.2 `src/osd/OSD.cc`, `get_recovery_max_active`, `get_osd_recovery_sleep`).
     fn apply_recovery_options(&mut self) {

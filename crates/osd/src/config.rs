@@ -34,3 +34,10 @@ pub struct OsdConfig {
     /// Options from the configuration file.
     pub options: BTreeMap<String, String>,
 }
+
+impl OsdConfig {
+    /// Whether the store is on a rotating disk.
+    pub fn is_rotational(&self) -> bool {
+        self.metadata.get("rotational").is_some_and(|value| value == "1")
+    }
+}

@@ -17,9 +17,10 @@ use crate::placement::Placement;
 use crate::recovery_pace::RecoveryPace;
 use crate::reservations::Reservations;
 use crate::room::Rooms;
-use crate::scheduler::StoreLoad;
+use crate::scheduler::{StoreLoad, assumed_capacity};
 use crate::scrub_pace::ScrubPace;
 use crate::session::Sessions;
+use crate::store_meter::StoreMeter;
 use crate::tenants::TenantTable;
 use crate::tracking::Finished;
 use crate::wishes::Wishes;
@@ -195,6 +196,8 @@ pub struct Core {
     commits: FixedHashMap<u64, Committing>,
     /// Bytes of data that those reads and commits move.
     store_bytes: u64,
+    /// How much of that the store does a second.
+    pub store_meter: StoreMeter,
     /// Of the commits since the last report.
     commit_latency: Latency,
     next_id: u64,
@@ -211,6 +214,7 @@ impl Core {
     pub fn new(now: Instant, config: OsdConfig, map: Arc<OsdMap>, placement: Placement, born: Epoch) -> Core {
         let settings = Settings::from_file(config.options.clone());
         let cluster_log = ClusterLog::new(&config);
+        let store_meter = StoreMeter::new(assumed_capacity(&settings, config.is_rotational()));
         Core {
             now,
             config,
@@ -254,6 +258,7 @@ impl Core {
             reads: FixedHashMap::default(),
             commits: FixedHashMap::default(),
             store_bytes: 0,
+            store_meter,
             commit_latency: Latency::default(),
             next_id: 1,
         }
@@ -266,7 +271,7 @@ impl Core {
 
     /// Whether the store is on a rotating disk.
     pub fn is_rotational(&self) -> bool {
-        self.config.metadata.get("rotational").is_some_and(|value| value == "1")
+        self.config.is_rotational()
     }
 
     /// Whether the store is too full to be given whole copies: beyond the map's `backfillfull_ratio` or, where it keeps no
@@ -330,6 +335,7 @@ impl Core {
         self.next_id += 1;
         let bytes = request.data_bytes().min(USUAL_OBJECT_BYTES);
         self.store_bytes += bytes;
+        self.store_meter.begin(self.now);
         self.reads.insert(self.next_id, ReadFor { pg, what, bytes });
         self.push(Command::Read { id: ReadId(self.next_id), request });
     }
@@ -339,6 +345,7 @@ impl Core {
         self.next_id += 1;
         let bytes = transaction.data_bytes();
         self.store_bytes += bytes;
+        self.store_meter.begin(self.now);
         self.commits.insert(self.next_id, Committing { began: self.now, whose, bytes });
         self.push(Command::Commit { id: CommitId(self.next_id), transaction });
     }
@@ -347,6 +354,7 @@ impl Core {
     pub fn take_read(&mut self, id: ReadId) -> Option<ReadFor> {
         let read = self.reads.remove(&id.0)?;
         self.store_bytes -= read.bytes;
+        self.store_meter.end(self.now, read.bytes);
         Some(read)
     }
 
@@ -386,6 +394,7 @@ impl Core {
     pub fn take_commit(&mut self, id: CommitId) -> Option<CommitFor> {
         let commit = self.commits.remove(&id.0)?;
         self.store_bytes -= commit.bytes;
+        self.store_meter.end(self.now, commit.bytes);
         let took = self.now.since(commit.began);
         self.commit_latency.add(took);
         self.histograms.committed(took);

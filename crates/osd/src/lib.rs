@@ -46,6 +46,7 @@ pub mod scrub_pace;
 mod scrubs;
 pub mod session;
 pub mod stats;
+pub mod store_meter;
 pub mod tenants;
 pub mod tracking;
 pub mod watch;

@@ -107,7 +107,7 @@ impl Osd {
             stopping: None,
             stopped: false,
         };
-        let scheduler = OpQueue::new(QueueOptions::of(&core.settings, core.is_rotational()));
+        let scheduler = OpQueue::new(QueueOptions::of(&core.settings, core.is_rotational(), None));
         let mut osd = Osd {
             core,
             mon,
@@ -177,6 +177,7 @@ impl Osd {
         self.ring_alarms();
         self.tick_scrubs();
         self.retry_reserving();
+        self.follow_capacity();
         self.ask_sources_again();
         self.settle_tenants();
         self.run_queued();

@@ -11,18 +11,21 @@
 mod options;
 mod tenants;
 
-pub(crate) use options::QueueOptions;
+pub(crate) use options::{QueueOptions, assumed_capacity};
 
 use crate::osd::{Work, WorkOf};
 use admin::{Value, object};
 use base::Instant;
 use maps::tenants::TenantPromise;
-use options::Kind;
+use options::{Kind, SET};
 use qos::{
     AnyScheduler, Class, Cost, Dequeued, Elsewhere, GroupId, Priority, QueueState, Scheduler, Settled, StreamId,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// A change of the device's capacity by less than this part changes no promise.
+const CAPACITY_NOTICED: f64 = 0.02;
 
 /// Whose work it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -139,6 +142,12 @@ impl OpQueue {
         self.options.client_reservation()
     }
 
+    /// Whether promises should be shares of what was learnt of the device now, and are shares of something else.
+    pub(crate) fn should_learn(&self, capacity: f64) -> bool {
+        let taken = self.options.capacity;
+        taken.source != SET && (capacity - taken.iops).abs() > CAPACITY_NOTICED * taken.iops
+    }
+
     /// Whether work that has just come may run at once.
     pub(crate) fn pass(
         &mut self,
@@ -205,6 +214,10 @@ impl OpQueue {
         object! {
             "scheduler" => self.options.kind().name(),
             "profile" => self.options.profile_name(),
+            "capacity" => object! {
+                "iops" => Value::Float(self.options.capacity.iops),
+                "source" => self.options.capacity.source,
+            },
             "queue_sizes" => object! {
                 "high_priority_queue" => strict as u64,
                 "scheduler" => (self.queue.len() - strict) as u64,

@@ -46,6 +46,7 @@
 //!
 //! A group's promise may be kept by several servers together: each calls [`MClock::settle`] every so often with what the
 //! others say they have served (`afar`, `tests/servers.rs`).
+//! Promises are shares of what a device can do: [`CapacityMeter`] learns that from the device at work.
 //!
 //! Owns order, and nothing else: not the work, not the device, not where promises come from. Bounds are in [`limits`].
 //!
@@ -54,6 +55,7 @@
 
 mod afar;
 mod any;
+mod capacity;
 mod cfq;
 mod fifo;
 mod heap;
@@ -70,6 +72,7 @@ mod wpq;
 
 pub use afar::{Elsewhere, Served, Settled};
 pub use any::AnyScheduler;
+pub use capacity::CapacityMeter;
 pub use cfq::{Cfq, CfqConfig, GROUP_WEIGHT_MAX, GROUP_WEIGHT_MIN};
 pub use fifo::Fifo;
 pub use mclock::{Ledger, MClock, MClockConfig, Profile};

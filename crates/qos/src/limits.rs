@@ -53,3 +53,23 @@ pub const OVERLOAD_TURNS: u32 = 16;
 
 /// The priorities there are.
 pub const PRIORITIES: usize = 256;
+
+/// How long a device is watched before what it did counts: long enough for a mean, short enough to follow it.
+pub const CAPACITY_WINDOW: Duration = Duration::from_millis(250);
+
+/// A window without enough work in it is given up after so long: it would mix what was with what is.
+pub const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(2);
+
+/// Pieces of work that a window needs. A disk that does sixty a second has them in a window of the usual length.
+pub const CAPACITY_WINDOW_WORKS_MIN: u32 = 16;
+
+/// Time that a device must have been at work in a window. Below, clocks and threads are measured instead of it.
+pub const CAPACITY_BUSY_MIN: Duration = Duration::from_millis(5);
+
+/// After so long at work, what was known of a capacity counts for a third. Four times that follow a device that has
+/// become five times slower to within 10%.
+pub const CAPACITY_MEMORY: Duration = Duration::from_secs(1);
+
+/// After so long at work, the shortest delay that is remembered counts as three times as long: a device that has become
+/// slower has no short ones any more.
+pub const CAPACITY_ALONE_MEMORY: Duration = Duration::from_secs(30);

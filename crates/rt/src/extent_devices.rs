@@ -30,13 +30,16 @@ const META_BYTES_MIN: u64 = 64 << 20;
 
 /// What the two roles beside the main device are called: the name in the OSD's directory, the options for where it is
 /// and how large a file is made, the option of its device model, and what lies there.
-struct Naming {
+pub(crate) struct Naming {
     file: &'static str,
-    path_option: &'static str,
+    pub(crate) path_option: &'static str,
     size_option: &'static str,
-    model_option: &'static str,
+    pub(crate) model_option: &'static str,
     what: &'static str,
 }
+
+/// Names the model that the main device follows.
+pub(crate) const MAIN_MODEL: &str = "osd_device_model";
 
 const META: Naming = Naming {
     file: "block.db",
@@ -46,7 +49,7 @@ const META: Naming = Naming {
     what: "the metadata",
 };
 
-const LOG: Naming = Naming {
+pub(crate) const LOG: Naming = Naming {
     file: "block.wal",
     path_option: "bluestore_block_wal_path",
     size_option: "bluestore_block_wal_size",
@@ -120,7 +123,7 @@ impl ExtentDevices {
         let block = data.join("block");
         let bytes = size_option(options, "bluestore_block_size")?.unwrap_or(BLOCK_BYTES);
         let opened = BlockDevice::open(&block, if is_new { bytes } else { 0 }).map_err(|e| in_file(&block, &e))?;
-        let mut main = shaped(&block, opened, "osd_device_model")?;
+        let mut main = shaped(&block, opened, MAIN_MODEL)?;
         let there = extent::geometry(&mut main);
         let (geometry, areas) = match there {
             Ok(geometry) => (geometry, None),

@@ -4,14 +4,17 @@
 
 use crate::clock::entropy;
 use crate::daemon::{Daemon, DaemonFailed, Output};
+use crate::extent_devices::{LOG, MAIN_MODEL};
 use crate::host::{self, Metadata};
 use crate::hub::Hub;
 use crate::osd_store::{OsdStore, StoreKind};
 use crate::reactor::{self, ReactorConfig, Stopper};
+use crate::shaped_device::device_model;
 use admin::Transport;
 use base::rng::SecretRng;
 use base::{Duration, Instant, OsdId};
 use bytes::Bytes;
+use device::Media;
 use osd::{BootImage, Command, Osd, OsdConfig};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -145,15 +148,25 @@ fn start(now: Instant, setup: OsdSetup, again: Rc<Cell<bool>>) -> Result<OsdDaem
     Ok(daemon)
 }
 
+/// Whether the disk that an option names a model for turns. What lies behind a file is not asked: what this is made for
+/// does not turn.
+fn turns(setup: &OsdSetup, model_option: &str) -> bool {
+    let model = setup.options.get(model_option).filter(|_| setup.store != StoreKind::Memory);
+    model.is_some_and(|text| device_model(text).is_ok_and(|model| matches!(model.media, Media::Platters(_))))
+}
+
 fn metadata(setup: &OsdSetup, store_bytes: u64) -> Metadata {
     let data = setup.data.display().to_string();
+    let main_turns = turns(setup, MAIN_MODEL);
+    let log_turns =
+        if setup.options.contains_key(LOG.path_option) { turns(setup, LOG.model_option) } else { main_turns };
+    let digit = |turns| if turns { "1" } else { "0" };
     let own = [
         ("osd_objectstore", setup.store.name()),
         ("osd_data", data.as_str()),
-        // Neither memory nor what this is made for turns.
-        ("rotational", "0"),
-        ("journal_rotational", "0"),
-        ("default_device_class", "ssd"),
+        ("rotational", digit(main_turns)),
+        ("journal_rotational", digit(log_turns)),
+        ("default_device_class", if main_turns { "hdd" } else { "ssd" }),
         ("front_iface", ""),
         ("back_iface", ""),
     ];

@@ -6,8 +6,11 @@
 //! fractions are not rounded away, and an `osd_mclock_cost_per_..._usec` without a device in its name, which there stands
 //! in other units than its kin, here has theirs.
 //!
-//! Invariant: the options in force follow from the settings alone. Nothing is written back, so no value of a profile is
-//! left over in another.
+//! What a device can do is what `osd_mclock_max_capacity_iops_...` says if anybody set it, else what the OSD has learnt,
+//! and before that the release's figure.
+//!
+//! Invariant: the options in force follow from the settings and from what was learnt. Nothing is written back, so no value
+//! of a profile is left over in another.
 
 use super::StoreLoad;
 use crate::osd::Work;
@@ -51,11 +54,49 @@ enum Parameters {
     Cfq(CfqConfig),
 }
 
+/// The source of a capacity that somebody set.
+pub(super) const SET: &str = "set";
+
+/// What the device does a second, in small operations, and who says so.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Capacity {
+    pub(super) iops: f64,
+    pub(super) source: &'static str,
+}
+
+fn device_name(rotational: bool) -> &'static str {
+    if rotational { "hdd" } else { "ssd" }
+}
+
+/// The capacity that is assumed of a device before anything is known of it, in small operations a second.
+pub(crate) fn assumed_capacity(settings: &Settings, rotational: bool) -> f64 {
+    settings.number(&Capacity::option(rotational))
+}
+
+impl Capacity {
+    fn option(rotational: bool) -> String {
+        format!("osd_mclock_max_capacity_iops_{}", device_name(rotational))
+    }
+
+    fn of(settings: &Settings, rotational: bool, learnt: Option<f64>) -> Capacity {
+        let option = Capacity::option(rotational);
+        let iops = settings.number(&option);
+        match learnt {
+            _ if settings.is_given(&option) => Capacity { iops, source: SET },
+            Some(learnt) => Capacity { iops: learnt, source: "learnt" },
+            None => Capacity { iops, source: "default" },
+        }
+    }
+}
+
 /// All options of the queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct QueueOptions {
     parameters: Parameters,
     profile: Option<Profile>,
+    pub(super) capacity: Capacity,
+    /// What work costs.
+    pub(crate) cost: CostModel,
     /// By class: clients, recovery, best effort.
     pub(super) priorities: [u8; 3],
     /// What the store is given at once.
@@ -63,26 +104,26 @@ pub(crate) struct QueueOptions {
 }
 
 impl QueueOptions {
-    /// What the settings say, on a rotating disk or on flash.
-    pub(crate) fn of(settings: &Settings, rotational: bool) -> QueueOptions {
-        let device = if rotational { "hdd" } else { "ssd" };
+    /// What the settings say, on a rotating disk or on flash that was seen to do so many operations a second.
+    pub(crate) fn of(settings: &Settings, rotational: bool, learnt: Option<f64>) -> QueueOptions {
+        let device = device_name(rotational);
         let of_device = |name: &str| match settings.number(name) {
             unset if unset <= 0.0 => settings.number(&format!("{name}_{device}")),
             number => number,
         };
         let cut_off = Priority(if settings.value("osd_op_queue_cut_off") == "low" { 64 } else { 196 });
         let profile = Profile::named(&settings.value("osd_mclock_profile"));
+        let capacity = Capacity::of(settings, rotational, learnt);
+        let per_unit = if rotational { 1e-6 } else { 1e-3 };
+        let cost = CostModel {
+            per_io: of_device("osd_mclock_cost_per_io_usec") * per_unit,
+            per_byte: of_device("osd_mclock_cost_per_byte_usec") * per_unit,
+        };
         let parameters = match settings.value("osd_op_queue").as_str() {
             "fifo" => Parameters::Fifo,
             "cfq" => Parameters::Cfq(CfqConfig::default()),
             "mclock_scheduler" => {
-                let capacity = settings.number(&format!("osd_mclock_max_capacity_iops_{device}"));
-                let classes = profile.map_or_else(|| custom(settings), |profile| profile.promises(capacity));
-                let per_unit = if rotational { 1e-6 } else { 1e-3 };
-                let cost = CostModel {
-                    per_io: of_device("osd_mclock_cost_per_io_usec") * per_unit,
-                    per_byte: of_device("osd_mclock_cost_per_byte_usec") * per_unit,
-                };
+                let classes = profile.map_or_else(|| custom(settings), |profile| profile.promises(capacity.iops));
                 Parameters::MClock(MClockConfig { classes, cost, cut_off })
             }
             _ => Parameters::Wpq(WpqConfig { cut_off, ..WpqConfig::default() }),
@@ -91,6 +132,8 @@ impl QueueOptions {
         QueueOptions {
             parameters,
             profile,
+            capacity,
+            cost,
             priorities: [
                 priority("osd_client_op_priority"),
                 priority("osd_recovery_op_priority"),
@@ -175,7 +218,7 @@ mod tests {
 
     fn mclock(values: &[(&str, &str)], rotational: bool) -> MClockConfig {
         let all = [values, &[("osd_op_queue", "mclock_scheduler")]].concat();
-        match QueueOptions::of(&settings(&all), rotational).parameters {
+        match QueueOptions::of(&settings(&all), rotational, None).parameters {
             Parameters::MClock(config) => config,
             other => panic!("{other:?}"),
         }
@@ -187,7 +230,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_release() {
-        let wpq = QueueOptions::of(&settings(&[]), false);
+        let wpq = QueueOptions::of(&settings(&[]), false, None);
         assert_eq!((wpq.kind(), wpq.priorities), (Kind::Wpq, [63, 3, 5]));
         assert_eq!(wpq.parameters, Parameters::Wpq(WpqConfig { cut_off: Priority(196), ..WpqConfig::default() }));
         let flash = mclock(&[], false);
@@ -214,11 +257,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_learnt_counts_unless_somebody_says_otherwise() {
+        let of = |values: &[(&str, &str)], learnt| QueueOptions::of(&settings(values), true, learnt).capacity;
+        assert_eq!(of(&[], None), Capacity { iops: 315.0, source: "default" });
+        assert_eq!(of(&[], Some(120.5)), Capacity { iops: 120.5, source: "learnt" });
+        let set = [("osd_mclock_max_capacity_iops_hdd", "200")];
+        assert_eq!(of(&set, Some(120.5)), Capacity { iops: 200.0, source: SET });
+    }
+
+    #[test]
     fn an_option_without_a_device_in_its_name_wins_if_it_is_set() {
         let set = mclock(&[("osd_mclock_cost_per_io_usec", "100"), ("osd_mclock_cost_per_io_usec_ssd", "7")], false);
         assert!((set.cost.per_io - 0.1).abs() < 1e-9);
-        assert_eq!(QueueOptions::of(&settings(&[]), true).room.ios, 32);
-        let room = QueueOptions::of(&settings(&[("osd_op_queue_store_ios", "5")]), true).room;
+        assert_eq!(QueueOptions::of(&settings(&[]), true, None).room.ios, 32);
+        let room = QueueOptions::of(&settings(&[("osd_op_queue_store_ios", "5")]), true, None).room;
         assert_eq!(room, StoreLoad { ios: 5, bytes: 64 << 20 });
     }
 }

@@ -1,0 +1,184 @@
+//! What the meter learns of devices whose capacity is known, under loads that show it and loads that do not.
+
+use base::{Duration, Instant, Rng};
+use qos::CapacityMeter;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+const BEGIN: Instant = Instant::from_secs(1_000_000);
+
+/// A device that works on `width` pieces at once, each for `alone`, give or take a quarter.
+struct Bench {
+    meter: CapacityMeter,
+    now: Instant,
+    width: usize,
+    alone: Duration,
+    ends: BinaryHeap<Reverse<Instant>>,
+    waiting: VecDeque<()>,
+    rng: Rng,
+}
+
+impl Bench {
+    fn new(width: usize, alone_us: u64) -> Bench {
+        Bench {
+            meter: CapacityMeter::new(1.0),
+            now: BEGIN,
+            width,
+            alone: Duration::from_micros(alone_us),
+            ends: BinaryHeap::new(),
+            waiting: VecDeque::new(),
+            rng: Rng::new(1),
+        }
+    }
+
+    fn capacity(&self) -> f64 {
+        self.width as f64 / self.alone.as_secs_f64()
+    }
+
+    fn submit(&mut self) {
+        self.meter.begin(self.now);
+        self.waiting.push_back(());
+        self.start();
+    }
+
+    fn start(&mut self) {
+        while self.ends.len() < self.width && self.waiting.pop_front().is_some() {
+            let takes = self.alone.mul_f64(0.75 + self.rng.below(1000) as f64 / 2000.0);
+            self.ends.push(Reverse(self.now + takes));
+        }
+    }
+
+    /// Lets time pass until the next piece is done, but not beyond `until`; whether one was.
+    fn step(&mut self, until: Instant) -> bool {
+        match self.ends.peek() {
+            Some(Reverse(end)) if *end <= until => {
+                self.now = *end;
+                self.ends.pop();
+                self.meter.end(self.now, 1.0);
+                self.start();
+                true
+            }
+            _ => {
+                self.now = until;
+                false
+            }
+        }
+    }
+
+    /// Somebody keeps `depth` pieces under way for so long, each sent `think` after an answer.
+    fn keep(&mut self, depth: usize, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            while self.ends.len() + self.waiting.len() < depth {
+                self.submit();
+            }
+            self.step(end);
+        }
+    }
+
+    /// Somebody sends a piece every `every`, whatever becomes of the others.
+    fn drip(&mut self, every: Duration, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.submit();
+            let next = self.now + every;
+            while self.step(next) {}
+        }
+    }
+
+    fn assert_known(&self, what: &str) {
+        let known = self.meter.capacity().expect("the device has worked");
+        let off = known / self.capacity() - 1.0;
+        assert!(off.abs() <= 0.1, "{what}: {known:.0} a second is known of {:.0}", self.capacity());
+    }
+}
+
+#[test]
+fn a_busy_device_is_known_in_ten_seconds_and_followed_when_it_changes() {
+    // A disk, one with some commands at once, a flash drive.
+    for (width, alone_us, depth) in [(1, 3000, 8), (4, 8000, 32), (64, 3000, 128)] {
+        let mut bench = Bench::new(width, alone_us);
+        bench.keep(depth, Duration::from_secs(10));
+        bench.assert_known("at first");
+        bench.alone *= 5;
+        bench.keep(depth, Duration::from_secs(10));
+        bench.assert_known("five times slower");
+        bench.alone /= 5;
+        bench.keep(depth, Duration::from_secs(10));
+        bench.assert_known("five times faster again");
+        // Whoever is at his limit for long knows no longer how fast one piece alone would be, and follows all the same.
+        bench.keep(depth, Duration::from_secs(100));
+        bench.alone = bench.alone.mul_f64(1.3);
+        bench.keep(depth, Duration::from_secs(10));
+        bench.assert_known("somewhat slower after long");
+    }
+}
+
+#[test]
+fn little_to_do_does_not_make_a_device_slow() {
+    let mut bench = Bench::new(16, 1000);
+    bench.keep(64, Duration::from_secs(10));
+    bench.assert_known("at its limit");
+    bench.keep(1, Duration::from_secs(60));
+    bench.assert_known("after a minute of one piece at a time");
+    bench.drip(Duration::from_millis(20), Duration::from_secs(60));
+    bench.assert_known("after a minute of next to nothing");
+    bench.keep(6, Duration::from_secs(60));
+    bench.assert_known("after a minute of some work");
+}
+
+#[test]
+fn a_device_that_slows_down_is_noticed_at_a_lower_load_too() {
+    let mut bench = Bench::new(4, 1000);
+    bench.keep(64, Duration::from_secs(10));
+    bench.keep(2, Duration::from_secs(5));
+    bench.alone *= 5;
+    bench.keep(12, Duration::from_secs(10));
+    bench.assert_known("five times slower, and a fifth of the load");
+}
+
+#[test]
+fn a_sender_that_is_held_to_what_is_known_finds_out_that_there_is_more() {
+    // Recovery alone, limited to the capacity: the device has become five times faster meanwhile.
+    let mut bench = Bench::new(8, 1000);
+    bench.keep(32, Duration::from_secs(10));
+    bench.alone /= 5;
+    let end = bench.now + Duration::from_secs(10);
+    while bench.now < end {
+        let limit = bench.meter.capacity().expect("known by now");
+        // It sends in bursts, as turns of recovery come.
+        let burst = (limit / 20.0).ceil() as usize;
+        (0..burst).for_each(|_| bench.submit());
+        let next = bench.now + Duration::from_millis(50);
+        while bench.step(next) {}
+    }
+    bench.assert_known("five times faster, under a limit");
+}
+
+#[test]
+fn what_costs_more_counts_for_more_and_idle_time_counts_for_nothing() {
+    let mut meter = CapacityMeter::new(1.0);
+    let mut now = BEGIN;
+    for _ in 0..3000 {
+        meter.begin(now);
+        now = now + Duration::from_millis(4);
+        meter.end(now, 10.0);
+        now = now + Duration::from_millis(6);
+    }
+    let known = meter.capacity().expect("the device has worked");
+    assert!((known - 2500.0).abs() < 1.0, "{known}");
+}
+
+#[test]
+fn what_is_assumed_stands_until_something_speaks_against_it() {
+    let mut bench = Bench::new(16, 1000);
+    bench.meter = CapacityMeter::new(20_000.0);
+    bench.keep(1, Duration::from_secs(20));
+    assert_eq!(bench.meter.capacity(), None, "one piece at a time says nothing");
+    bench.keep(32, Duration::from_secs(10));
+    bench.assert_known("less than was assumed");
+    bench.meter = CapacityMeter::new(300.0);
+    bench.keep(2, Duration::from_secs(10));
+    let known = bench.meter.capacity().expect("more than was assumed");
+    assert!(known > 1500.0, "{known}");
+}

@@ -154,7 +154,7 @@ impl Options {
         add(&|o| o.depth = 1);
         add(&|o| o.pg_num = 1);
         add(&|o| o.osds = (o.osds - 1).max(o.pool_size));
-        add(&|o| o.fault_every *= 2);
+        add(&|o| o.fault_every = (o.fault_every * 2).min(o.duration));
         add(&|o| (o.pool_size, o.min_size) = (o.pool_size.min(2), o.min_size.min(2)));
         add(&|o| (o.lossy, o.secure) = (false, false));
         add(&|o| o.queue = "fifo");

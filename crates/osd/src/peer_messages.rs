@@ -9,14 +9,11 @@ use wire::net::{ConnId, Envelope};
 impl Osd {
     /// A message of another OSD.
     pub(crate) fn peer_message(&mut self, conn: ConnId, from: OsdId, envelope: Envelope) {
-        if let Message::OsdRoom(room) = &envelope.message {
-            return self.peer_has_room(from, room);
-        }
-        if let Message::OsdTenants(news) = &envelope.message {
-            return self.core.tenants.told(self.core.now, from, news);
-        }
-        if let Message::SubWrite(write) = &envelope.message {
-            self.note_replicated(write);
+        match &envelope.message {
+            Message::OsdRoom(room) => return self.peer_has_room(from, room),
+            Message::OsdTenants(news) => return self.core.tenants.told(self.core.now, from, news),
+            Message::SubWrite(write) => self.note_replicated(write),
+            _ => {}
         }
         if let Message::SubCommit(m) = &envelope.message {
             for write in &m.writes {

@@ -277,7 +277,7 @@ impl Osd {
                     waits: settled.waits,
                 });
             }
-            tenant.busy = told || elsewhere.servers > 0;
+            tenant.busy = told || settled.queued || elsewhere.servers > 0;
             if tenant.busy {
                 table.busy.push(group);
             }

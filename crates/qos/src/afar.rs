@@ -60,6 +60,8 @@ pub struct Settled {
     pub served: Served,
     /// Whether it would serve more if the limit let it.
     pub waits: bool,
+    /// Whether it has work queued, so that there will be more to settle.
+    pub queued: bool,
 }
 
 /// The account of one promise at one server.

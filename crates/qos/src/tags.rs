@@ -33,6 +33,10 @@ use base::Instant;
 /// Of the time of weights, in a unit of work at weight 1.
 const WEIGHT_SCALE: f64 = (1u64 << 20) as f64;
 
+/// What an entrant that others serve too may make up for of its reservation when it comes back here: well below where the
+/// clock of reservations stops, which is all entrants'.
+const AFAR_RESERVATION_CREDIT_NS: u64 = RESERVATION_CREDIT.as_nanos() as u64 / 2;
+
 /// Why an entrant is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
@@ -157,19 +161,18 @@ impl Entrant {
     /// Others have served it: what was charged for them ahead of the news is corrected.
     fn settle(&mut self, now: u64, due: u64, others: Elsewhere) -> Settled {
         let waits = self.active && self.l.max(self.b) > now;
-        let credit = AFAR_CREDIT.as_nanos() as u64;
+        let floor = now.saturating_sub(AFAR_CREDIT.as_nanos() as u64);
         let (served, more) = self.afar.get_or_insert_default().settle(others);
-        let moved = |tag: u64, from: u64, ns: f64| {
-            let tag = if ns > 0.0 { tag.max(from.saturating_sub(credit)) } else { tag };
+        let moved = |tag: u64, floor: u64, ns: f64| {
+            let tag = if ns > 0.0 { tag.max(floor) } else { tag };
             tag.saturating_add_signed(ns as i64)
         };
-        self.l = moved(self.l, now, more.requests * self.limit_ns.0);
-        self.b = moved(self.b, now, more.bytes * self.limit_ns.1);
+        self.l = moved(self.l, floor, more.requests * self.limit_ns.0);
+        self.b = moved(self.b, floor, more.bytes * self.limit_ns.1);
         if self.reservation_ns.is_some() {
-            let from = if self.active { 0 } else { due };
-            self.r = moved(self.r, from, more.reserved_ns);
+            self.r = moved(self.r, due.saturating_sub(AFAR_RESERVATION_CREDIT_NS), more.reserved_ns);
         }
-        Settled { served, waits }
+        Settled { served, waits, queued: self.active }
     }
 
     fn charge_weight(&mut self, units: f64) {
@@ -284,7 +287,7 @@ impl Tags {
         let afar = entrant.afar.is_some();
         let floor = if afar { now.0.saturating_sub(AFAR_CREDIT.as_nanos() as u64) } else { now.0 };
         (entrant.l, entrant.b) = (entrant.l.max(floor), entrant.b.max(floor));
-        entrant.r = entrant.r.max(if afar { due.saturating_sub(RESERVATION_CREDIT.as_nanos() as u64) } else { due });
+        entrant.r = entrant.r.max(if afar { due.saturating_sub(AFAR_RESERVATION_CREDIT_NS) } else { due });
         (entrant.active, entrant.held, entrant.held_until) = (true, false, 0);
         self.active += 1;
         self.place(now.0, slot);

@@ -344,11 +344,11 @@ mod tests {
     use device::DeviceModel;
 
     /// A tenth of the study: reservations are met and limits kept beside hogs, in one shard and in four; without promises
-    /// neither is.
+    /// nobody holds to a limit.
     #[test]
     fn promises_are_kept_in_one_shard_and_in_many() {
         let device = DeviceModel::named("ssd").expect("a model");
-        let options = TenantsOptions { devices: vec![device.clone()], tenants: 96, shards: vec![1, 4], seconds: 2 };
+        let options = TenantsOptions { devices: vec![device.clone()], tenants: 96, shards: vec![1, 4], seconds: 6 };
         let get = |shards, company| {
             let case = Case { device: device.clone(), shards, company };
             let measured = run(&options, &case, 1, &Progress::new(1));
@@ -356,9 +356,9 @@ mod tests {
         };
         for shards in [1, 4] {
             let [met, limit] = get(shards, Company::Promised);
-            assert!(met >= 99.0 && limit <= limit_percent_max(2), "{shards} shards: {met}, {limit}");
+            assert!(met >= 99.0 && limit <= limit_percent_max(6), "{shards} shards: {met}, {limit}");
         }
-        let [met, _] = get(1, Company::Unpromised);
-        assert!(met < 99.0, "{met}");
+        let [_, limit] = get(1, Company::Unpromised);
+        assert!(limit > 104.5, "{limit}");
     }
 }

@@ -27,6 +27,9 @@ pub enum StoreError {
     /// The caller went beyond `limits::OBJECT_BYTES_MAX`.
     #[error("misuse: beyond the largest object")]
     TooLarge,
+    /// The caller submitted more than `limits::TRANSACTION_BYTES_MAX` at once.
+    #[error("misuse: beyond the largest transaction")]
+    TransactionTooLarge,
     /// The caller split or merged collections in a way that cannot be: a range with records, a collection twice.
     #[error("misuse: collections cannot be split or merged like that")]
     BadPart,

@@ -5,6 +5,7 @@
 
 use super::device::{IoBuf, ReadAt};
 use super::layout::{BLOCK, BlockRun, SUPERBLOCKS};
+use super::log::record::Entry;
 use super::log::replay;
 use super::objects::object::Object;
 use super::open;
@@ -161,10 +162,43 @@ pub fn check(device: &mut dyn ReadAt, deep: bool) -> CheckReport {
     named.without(db.space.image()).into_iter().for_each(|run| report.found(Problem::Free(run)));
     check_holders(db.shared.iter(), extra, &mut report);
     match replay::read(device, &sb, None) {
-        Ok(found) => report.log_records = found.records.len() as u64,
+        Ok(found) => {
+            report.log_records = found.records.len() as u64;
+            check_out_of_line(device, &sb, &found, &mut named, &mut report);
+        }
         Err(error) => report.found(Problem::Log(error)),
     }
     report
+}
+
+/// Entries that the log's records only name: of those that had been acknowledged, the blocks are what was written, and
+/// no one else's.
+fn check_out_of_line(
+    device: &mut dyn ReadAt,
+    sb: &Superblock,
+    found: &replay::Found,
+    named: &mut BlockSet,
+    report: &mut CheckReport,
+) {
+    let acknowledged = found.records.iter().filter(|record| record.header.point.sequence <= found.durable);
+    for bytes in acknowledged.flat_map(|record| &record.entries) {
+        let place = match Entry::decode(bytes) {
+            Ok(Entry::OutOfLine(place)) => place,
+            Ok(_) => continue,
+            Err(error) => {
+                report.found(Problem::Log(error.into()));
+                continue;
+            }
+        };
+        for run in &place.runs {
+            if !sb.geometry.is_data(*run) || !named.insert(*run) {
+                report.found(Problem::Overlap(*run));
+            }
+        }
+        if let Err(error) = open::read_out_of_line(device, sb.label.salt, &place) {
+            report.found(Problem::Log(error));
+        }
+    }
 }
 
 fn check_superblocks(device: &mut dyn ReadAt, sb: &Superblock, report: &mut CheckReport) {

@@ -8,7 +8,7 @@ use super::engine::figures::ExtentOptions;
 use super::engine::jobs;
 use super::engine::store::ExtentStore;
 use super::layout::{Areas, BLOCK, BlockRun, Geometry, Role, SUPERBLOCKS};
-use super::log::record::Entry;
+use super::log::record::{Entry, OutOfLine};
 use super::log::replay;
 use super::log::{Log, USUAL_BYTES_MAX};
 use super::objects::execute::{self, Before, Rules};
@@ -170,6 +170,7 @@ pub(crate) fn settle<T>(
     mut what: impl FnMut(&mut Db) -> Result<T, Fault>,
 ) -> Result<T, OpenError> {
     loop {
+        db.fresh.begin_round();
         let (block, fetched) = match what(db) {
             Ok(value) => return Ok(value),
             Err(Fault::Page(ptr)) => {
@@ -210,7 +211,7 @@ fn replay_all(
         let sequence = record.header.point.sequence;
         let unsure = sequence > found.durable;
         for bytes in &record.entries {
-            match (replay_entry(device, db, bytes, unsure), unsure) {
+            match (replay_entry(device, db, sb.label.salt, bytes, unsure), unsure) {
                 (Ok(()), _) => {}
                 (Err(OpenError::Corrupt(TORN)), true) => return Ok(Some(sequence)),
                 (Err(error), _) => return Err(error),
@@ -221,8 +222,19 @@ fn replay_all(
     Ok(None)
 }
 
-fn replay_entry(device: &mut dyn ReadAt, db: &mut Db, bytes: &Bytes, unsure: bool) -> Result<(), OpenError> {
-    match Entry::decode(bytes)? {
+fn replay_entry(device: &mut dyn ReadAt, db: &mut Db, salt: u64, bytes: &Bytes, unsure: bool) -> Result<(), OpenError> {
+    let entry = match Entry::decode(bytes)? {
+        Entry::OutOfLine(place) => {
+            if !place.runs.iter().all(|run| db.space.take(*run)) {
+                return Err(Malformed::new("log entry", "lies in blocks that are taken").into());
+            }
+            db.lend(&place.runs);
+            Entry::decode(&read_out_of_line(device, salt, &place)?)?
+        }
+        entry => entry,
+    };
+    match entry {
+        Entry::OutOfLine(_) => Err(Malformed::new("log entry", "lies elsewhere than where it lies").into()),
         Entry::Clear { stretch, count } => settle(device, db, |db| execute::clear(db, stretch, count)),
         Entry::Transaction { transaction, given, direct } => {
             let given_runs = given.len();
@@ -238,4 +250,14 @@ fn replay_entry(device: &mut dyn ReadAt, db: &mut Db, bytes: &Bytes, unsure: boo
             Ok(())
         }
     }
+}
+
+/// The entry that lies in these blocks; torn where it is not what was written there.
+pub(crate) fn read_out_of_line(device: &mut dyn ReadAt, salt: u64, place: &OutOfLine) -> Result<Bytes, OpenError> {
+    let mut body = Vec::with_capacity(place.len);
+    for run in &place.runs {
+        body.extend_from_slice(&read_blocks(device, run.start, run.len)?);
+    }
+    body.truncate(place.len);
+    if place.matches(salt, &body) { Ok(body.into()) } else { Err(TORN.into()) }
 }

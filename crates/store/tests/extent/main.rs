@@ -214,7 +214,7 @@ fn survives_power_cuts() {
 
 /// A store with something of everything, stopped cleanly.
 fn filled() -> (Vec<u8>, MemoryStore) {
-    let mut rng = Rng::new(77);
+    let mut rng = Rng::new(78);
     let (mut model, mut driven) = (MemoryStore::new(), Driven::new());
     for _ in 0..120 {
         let id = collection(rng.below(COLLECTIONS));
@@ -363,29 +363,53 @@ fn fill_and_empty(mut driven: Driven) {
     assert_clean(&driven.close(), "at the end");
 }
 
+fn map(id: store::CollectionId, entries: u32, bytes: usize) -> Transaction {
+    let mut t = Transaction::new(id);
+    let entry = |i: u32| (Bytes::from(format!("{i:06}")), Bytes::from(vec![i as u8; bytes]));
+    t.push(&object(1), Op::OmapSet((0..entries).map(entry).collect()));
+    t
+}
+
 #[test]
-fn a_transaction_may_be_as_large_as_half_the_log() {
+fn a_transaction_may_be_larger_than_the_log() {
     let mut driven = Driven::open(formatted(96 << 20, 8 << 20), options(), Rng::new(3));
     let id = collection(1);
     driven.commit(Transaction::create(id)).expect("new");
-    let map = |entries: u32, bytes: usize| {
-        let mut t = Transaction::new(id);
-        let entry = |i: u32| (Bytes::from(format!("{i:06}")), Bytes::from(vec![i as u8; bytes]));
-        t.push(&object(1), Op::OmapSet((0..entries).map(entry).collect()));
-        t
-    };
-    // One after the other, so that each goes around the ring; among them small ones.
+    // One after the other, so that each goes around the ring or beside it; among them small ones.
     for round in 0..8 {
-        assert_eq!(driven.commit(map(30, 120_000)), Ok(()), "round {round}");
-        assert_eq!(driven.commit(map(1, 10)), Ok(()), "round {round}");
+        assert_eq!(driven.commit(map(id, 30, 120_000)), Ok(()), "round {round}");
+        assert_eq!(driven.commit(map(id, 1, 10)), Ok(()), "round {round}");
+        assert_eq!(driven.commit(map(id, 80, 120_000)), Ok(()), "round {round}");
     }
-    assert_eq!(driven.commit(map(60, 120_000)), Err(StoreError::TooLarge));
+    assert_eq!(driven.commit(map(id, 400, 120_000)), Err(StoreError::NoSpace), "but not than the device");
     let expected = of_store(&mut driven, id);
     let Driven { disk, mut rng, .. } = driven;
     let media = disk.cut(&mut rng);
     assert_clean(&media, "after the cut");
     let mut again = Driven::open(media, options(), Rng::new(4));
     assert_eq!(of_store(&mut again, id), expected);
+    again.checkpoint();
+    again.checkpoint();
+    let usage = again.store.usage();
+    assert!(usage.total - usage.free < 12 << 20, "there is the map, and nothing that the log alone named: {usage:?}");
+    assert_clean(&again.close(), "at the end");
+}
+
+#[test]
+fn damage_to_an_entry_beside_the_log_is_found() {
+    let mut driven = Driven::new();
+    let id = collection(1);
+    driven.commit(Transaction::create(id)).expect("new");
+    driven.commit(map(id, 12, 26_000)).expect("there is room");
+    // The next record says that it had become durable.
+    driven.commit(map(id, 1, 10)).expect("there is room");
+    let Driven { disk, mut rng, .. } = driven;
+    let mut media = disk.cut(&mut rng);
+    assert_clean(&media, "as it was written");
+    let body = media.chunks_mut(4096).find(|block| block.iter().all(|byte| *byte == 7));
+    body.expect("the entry lies somewhere")[99] ^= 1;
+    assert!(!check(&mut Still(media.clone()), false).problems.is_empty());
+    assert!(open(&mut Still(media), options()).is_err(), "what was acknowledged is not left out");
 }
 
 #[test]

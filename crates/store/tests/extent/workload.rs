@@ -63,6 +63,11 @@ fn op(rng: &mut Rng) -> Op {
         12 => Op::SetAttr(key(rng), small(rng)),
         13 => Op::RemoveAttr(key(rng)),
         14 => Op::ClearAttrs,
+        // Now and then more than the log takes.
+        15 if rng.chance(1, 8) => {
+            let values: Vec<Bytes> = (0..12).map(|_| Bytes::from(vec![rng.below(256) as u8; 26_000])).collect();
+            Op::OmapSet(values.into_iter().map(|value| (key(rng), value)).collect())
+        }
         15..=17 => Op::OmapSet((0..rng.below(12)).map(|_| (key(rng), small(rng))).collect()),
         18 => Op::OmapRemove((0..rng.below(5)).map(|_| key(rng)).collect()),
         19 => {

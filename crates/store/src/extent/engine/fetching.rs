@@ -8,8 +8,12 @@ use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::state::db::Fetched;
 use crate::extent::tree::Fault;
 use crate::extent::tree::page::{Page, PagePtr};
+use crate::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;
 use std::sync::Arc;
+
+/// The longest page: one entry, which came with a transaction.
+const PAGE_BLOCKS_MAX: u64 = TRANSACTION_BYTES_MAX as u64 / BLOCK + 1;
 
 impl ExtentStore {
     /// Has read what somebody lacks.
@@ -22,7 +26,7 @@ impl ExtentStore {
         if !self.fetching.insert(block) {
             return;
         }
-        if !self.geometry.is_data(BlockRun::new(block, blocks)) || blocks > self.geometry.log_blocks {
+        if !self.geometry.is_data(BlockRun::new(block, blocks)) || blocks > PAGE_BLOCKS_MAX {
             let error = wire::Malformed::new("page", "lies where no page can be").into();
             return self.came(block, Fetched::Bad(error));
         }

@@ -2,13 +2,15 @@
 //!
 //! Owns the order of work between commits, reads and checkpoints; refuses to know what a transaction means.
 //!
-//! Read next: `store` (the engine itself), `submissions` (transactions and reads in their turn), `background` and
-//! `checkpoint` (the log's content becomes the tree's), `fetching` and `jobs` (what comes from the device).
+//! Read next: `store` (the engine itself), `submissions` (transactions and reads in their turn) and `out_of_line` (those
+//! too long for the log), `background` and `checkpoint` (the log's content becomes the tree's), `fetching` and `jobs`
+//! (what comes from the device).
 
 mod background;
 pub(crate) mod checkpoint;
 mod fetching;
 pub(crate) mod figures;
 pub(crate) mod jobs;
+mod out_of_line;
 pub(crate) mod store;
 mod submissions;

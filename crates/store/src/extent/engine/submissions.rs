@@ -16,11 +16,15 @@ use crate::extent::tree::Fault;
 use crate::id::CollectionId;
 use crate::read::ReadRequest;
 use crate::transaction::Transaction;
+use bytes::Bytes;
 use std::collections::VecDeque;
 use wire::Encoder;
 
 /// The room that is kept for encoding the next entry.
 const SCRATCH_BYTES_MAX: usize = 256 << 10;
+
+/// What is written to its place at once: the first block and the data, whole blocks.
+pub(super) type DirectWrites = Vec<(u64, Bytes)>;
 
 impl ExtentStore {
     fn try_commit(&mut self, transaction: &Transaction) -> Result<(), Fault> {
@@ -28,32 +32,48 @@ impl ExtentStore {
             return Err(Fault::Failed(error.clone()));
         }
         execute::check(&self.db, transaction)?;
+        let sized = |direct_min: usize| (direct_min, execute::entry_bytes(transaction, direct_min));
         let max = Log::entry_bytes_max(&self.geometry);
-        let small_enough = |direct_min: &usize| execute::entry_bytes(transaction, *direct_min) <= max;
-        let direct_min = [self.options.direct_min, 2 * BLOCK as usize].into_iter().find(small_enough);
-        let direct_min = direct_min.ok_or(StoreError::TooLarge)?;
-        let bytes = execute::entry_bytes(transaction, direct_min);
+        let (mut direct_min, mut bytes) = sized(self.options.direct_min);
+        if bytes > max {
+            (direct_min, bytes) = sized(2 * BLOCK as usize);
+        }
+        if bytes > max {
+            return self.try_commit_out_of_line(transaction, direct_min, bytes);
+        }
         if !self.log.takes(bytes) {
             return Err(Fault::Turn);
         }
         if !self.log.has_room(bytes) || self.pages_at_stake() > self.room_for_pages() / 2 {
             return Err(Fault::Room);
         }
-        let outcome = execute::run(&mut self.db, transaction, Rules { direct_min }, None)?;
-        record::encode_transaction(transaction, &outcome.given, &outcome.direct, &mut self.scratch);
+        let writes = self.carry_out(transaction, direct_min)?;
         self.log.append(self.scratch.as_slice());
+        self.write_directly(writes);
+        Ok(())
+    }
+
+    /// Makes a transaction's changes and leaves its entry in `scratch`; gives what goes to its place directly. A fault
+    /// changes nothing.
+    pub(super) fn carry_out(&mut self, transaction: &Transaction, direct_min: usize) -> Result<DirectWrites, Fault> {
+        let outcome = execute::run(&mut self.db, transaction, Rules { direct_min }, None)?;
         if self.scratch.as_slice().len() > SCRATCH_BYTES_MAX {
             self.scratch = Encoder::new();
         }
         self.scratch.clear();
+        record::encode_transaction(transaction, &outcome.given, &outcome.direct, &mut self.scratch);
         self.counts.transactions += 1;
-        for (first, data) in outcome.writes {
+        Ok(outcome.writes)
+    }
+
+    /// Hands over the writes of data that belong to the group that is being built.
+    pub(super) fn write_directly(&mut self, writes: DirectWrites) {
+        for (first, data) in writes {
             self.counts.direct_bytes += data.len() as u64;
             let (group, blocks) = (self.log.add_direct(), data.len() as u64 / BLOCK);
             let io = Io::Write { offset: first * BLOCK, data, durable: false };
             self.request(io, Purpose::Direct { group, first, blocks });
         }
-        Ok(())
     }
 
     /// Tries a transaction; false when it has to wait.
@@ -120,6 +140,7 @@ impl ExtentStore {
 
     /// Goes through the queues: each collection as far as it gets.
     pub(super) fn run_queues(&mut self) {
+        self.db.fresh.begin_round();
         for (collection, mut queue) in core::mem::take(&mut self.queues) {
             let mut waiting = VecDeque::new();
             while let Some(pending) = queue.pop_front() {

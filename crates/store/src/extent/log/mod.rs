@@ -15,6 +15,7 @@ use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, Geometry};
 use crate::extent::log::record::{HEADER, Header};
 use crate::extent::superblock::LogPoint;
+use crate::limits::TRANSACTION_BYTES_MAX;
 use base::Bug;
 use bytes::Bytes;
 
@@ -119,9 +120,9 @@ impl Log {
         Log { geometry, salt, next, tail, generation, durable, total, contained: 0, building, group: None }
     }
 
-    /// The most bytes of one entry.
+    /// The most bytes of one entry: a longer one is written to blocks of data, and an entry says where.
     pub(crate) fn entry_bytes_max(geometry: &Geometry) -> usize {
-        (geometry.log_bytes() / 2 - BLOCK).min(1 << 30) as usize
+        (geometry.log_bytes() / 2 - BLOCK).min(TRANSACTION_BYTES_MAX as u64) as usize
     }
 
     /// Whether a checkpoint is due.

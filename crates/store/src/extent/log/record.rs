@@ -112,6 +112,58 @@ pub(crate) enum Entry {
         /// How many.
         count: u32,
     },
+    /// An entry too long for the ring: it lies in blocks of data, which are free again after the next checkpoint.
+    OutOfLine(OutOfLine),
+}
+
+/// Where an entry lies that is not in its record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct OutOfLine {
+    /// The blocks, in order.
+    pub(crate) runs: Vec<BlockRun>,
+    /// The entry's bytes.
+    pub(crate) len: usize,
+    /// Their checksum.
+    pub(crate) crc: u32,
+}
+
+impl OutOfLine {
+    /// How long the entry that says so is, with so many runs of blocks.
+    pub(crate) fn entry_bytes(runs: usize) -> usize {
+        1 + 4 + 12 * runs + 4 + 4
+    }
+
+    /// Of a body in these blocks.
+    pub(crate) fn new(salt: u64, runs: Vec<BlockRun>, body: &[u8]) -> OutOfLine {
+        OutOfLine { runs, len: body.len(), crc: body_crc(salt, body) }
+    }
+
+    /// Appends the entry that says so.
+    pub(crate) fn encode(&self, e: &mut Encoder) {
+        e.u8(OUT_OF_LINE);
+        encode_runs(&self.runs, e);
+        e.u32(self.len as u32);
+        e.u32(self.crc);
+    }
+
+    fn decode(d: &mut Decoder<'_>) -> Result<OutOfLine, Malformed> {
+        let runs = decode_runs(d)?;
+        let (len, crc) = (d.u32()? as usize, d.u32()?);
+        let blocks = runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.len));
+        if blocks != Some((len as u64).div_ceil(BLOCK)) {
+            return Err(Malformed::new("log entry", "lies in more or fewer blocks than it has"));
+        }
+        Ok(OutOfLine { runs, len, crc })
+    }
+
+    /// Whether these bytes are the entry.
+    pub(crate) fn matches(&self, salt: u64, body: &[u8]) -> bool {
+        body.len() == self.len && body_crc(salt, body) == self.crc
+    }
+}
+
+fn body_crc(salt: u64, body: &[u8]) -> u32 {
+    crc32c(salt as u32, body)
 }
 
 /// How the data of a large write is cut: a head up to the first whole block, whole blocks, a tail.
@@ -124,16 +176,24 @@ pub(crate) fn cut(offset: u64, len: usize) -> (usize, usize) {
 /// Appends a transaction's entry.
 pub(crate) fn encode_transaction(t: &Transaction, given: &[BlockRun], direct: &[DirectWrite], e: &mut Encoder) {
     e.u8(if t.parts.is_empty() { 1 } else { 3 });
-    e.len(given.len());
-    for run in given {
-        e.u64(run.start);
-        e.u32(run.len as u32);
-    }
+    encode_runs(given, e);
     if !t.parts.is_empty() {
         e.len(t.parts.len());
         t.parts.iter().for_each(|part| encode_part(part, e));
     }
     encode_changes(t, direct, e);
+}
+
+fn encode_runs(runs: &[BlockRun], e: &mut Encoder) {
+    e.len(runs.len());
+    for run in runs {
+        e.u64(run.start);
+        e.u32(run.len as u32);
+    }
+}
+
+fn decode_runs(d: &mut Decoder<'_>) -> Result<Vec<BlockRun>, Malformed> {
+    (0..d.len(12)?).map(|_| Ok(BlockRun::new(d.u64()?, u64::from(d.u32()?)))).collect()
 }
 
 fn encode_part(part: &Part, e: &mut Encoder) {
@@ -175,6 +235,9 @@ fn encode_changes(t: &Transaction, direct: &[DirectWrite], e: &mut Encoder) {
 /// The tag of a large write; the others are `transaction`'s.
 const DIRECT: u8 = 64;
 
+/// The kind of an entry that lies elsewhere.
+const OUT_OF_LINE: u8 = 5;
+
 /// Appends the entry of a clearing.
 pub(crate) fn encode_clear(stretch: Stretch, count: u32, e: &mut Encoder) {
     e.u8(4);
@@ -193,6 +256,7 @@ impl Entry {
                 Entry::Clear { stretch, count: d.u32()? }
             }
             4 => Entry::Clear { stretch: d.get()?, count: d.u32()? },
+            OUT_OF_LINE => Entry::OutOfLine(OutOfLine::decode(&mut d)?),
             _ => return Err(Malformed::new("log entry", "is of an unknown kind")),
         };
         d.finish("log entry")?;
@@ -201,10 +265,7 @@ impl Entry {
 }
 
 fn decode_transaction(d: &mut Decoder<'_>, has_parts: bool) -> Result<Entry, Malformed> {
-    let mut given = Vec::new();
-    for _ in 0..d.len(12)? {
-        given.push(BlockRun::new(d.u64()?, u64::from(d.u32()?)));
-    }
+    let given = decode_runs(d)?;
     let mut parts = Vec::new();
     for _ in 0..if has_parts { d.len(10)? } else { 0 } {
         parts.push(decode_part(d)?);

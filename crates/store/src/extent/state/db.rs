@@ -10,12 +10,13 @@
 //! Read next: `objects::execute`, which changes it, and `engine::checkpoint`, which makes the tree of it.
 
 use crate::contract::StoreError;
-use crate::extent::layout::{BlockRun, Geometry};
+use crate::extent::layout::{BLOCK, BlockRun, Geometry};
 use crate::extent::objects::object::{Mapped, Object};
 use crate::extent::space::Space;
 use crate::extent::space::shared::Shared;
 use crate::extent::state::cache::Cache;
 use crate::extent::state::collection::{Collection, Stretch};
+use crate::extent::state::fresh::Fresh;
 use crate::extent::state::memtable::{Entry, Memtable, Said};
 use crate::extent::tree::keys::{self, Key};
 use crate::extent::tree::page::{Page, PagePtr};
@@ -24,12 +25,9 @@ use crate::id::CollectionId;
 use base::hash::FixedHashMap;
 use bytes::Bytes;
 use core::ops::Bound;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::Decoder;
-
-/// What was read last is kept beside the cache, so that who asked finds it however small the cache is.
-const FRESH_MAX: usize = 32;
 
 /// What has changed between two checkpoints.
 #[derive(Debug, Default)]
@@ -62,7 +60,7 @@ pub(crate) struct Db {
     pub(crate) active: Layer,
     pub(crate) frozen: Layer,
     pub(crate) cache: Cache,
-    fresh: VecDeque<(u64, Fetched)>,
+    pub(crate) fresh: Fresh,
     /// Data of large writes whose device requests have not ended.
     pub(crate) direct: FixedHashMap<u64, Bytes>,
     pub(crate) collections: BTreeMap<CollectionId, Collection>,
@@ -82,12 +80,14 @@ pub(crate) enum Found {
 
 impl Pages for Db {
     fn page(&mut self, ptr: PagePtr) -> Result<Arc<Page>, Fault> {
+        // Also where the cache has it: the next time it may not.
+        let fresh = self.fresh.get(ptr.block);
         if let Some(page) = self.cache.page(ptr.block) {
             return Ok(page);
         }
-        match self.fresh.iter().find(|(block, _)| *block == ptr.block) {
-            Some((_, Fetched::Page(page))) => Ok(page.clone()),
-            Some((_, Fetched::Bad(error))) => Err(error.clone().into()),
+        match fresh {
+            Some(Fetched::Page(page)) => Ok(page.clone()),
+            Some(Fetched::Bad(error)) => Err(error.clone().into()),
             _ => Err(Fault::Page(ptr)),
         }
     }
@@ -100,7 +100,7 @@ impl Db {
             active: Layer::default(),
             frozen: Layer::default(),
             cache: Cache::new(cache_bytes),
-            fresh: VecDeque::new(),
+            fresh: Fresh::default(),
             direct: FixedHashMap::default(),
             collections: BTreeMap::new(),
             trash: BTreeSet::new(),
@@ -117,26 +117,27 @@ impl Db {
             Fetched::Data(data) => self.cache.keep_data(block, data.clone()),
             Fetched::Bad(_) => {}
         }
-        self.fresh.push_back((block, fetched));
-        if self.fresh.len() > FRESH_MAX {
-            self.fresh.pop_front();
-        }
+        self.fresh.keep(block, fetched);
     }
 
     /// A block has a new content: forgets the old one.
     pub(crate) fn forget_block(&mut self, block: u64) {
         self.cache.forget_block(block);
-        self.fresh.retain(|(at, _)| *at != block);
+        self.fresh.forget(block);
     }
 
     /// The content of a block of data.
     pub(crate) fn data(&mut self, mapped: Mapped) -> Result<Bytes, Fault> {
-        if let Some(data) = self.data_in_memory(mapped.block) {
+        if let Some(data) = self.data_on_its_way(mapped.block) {
             return Ok(data);
         }
-        match self.fresh.iter().find(|(block, _)| *block == mapped.block) {
-            Some((_, Fetched::Data(data))) => Ok(data.clone()),
-            Some((_, Fetched::Bad(error))) => Err(error.clone().into()),
+        let fresh = self.fresh.get(mapped.block);
+        if let Some(data) = self.cache.data(mapped.block) {
+            return Ok(data);
+        }
+        match fresh {
+            Some(Fetched::Data(data)) => Ok(data.clone()),
+            Some(Fetched::Bad(error)) => Err(error.clone().into()),
             _ => Err(Fault::Data(mapped.block, mapped.crc)),
         }
     }
@@ -202,6 +203,15 @@ impl Db {
             };
             self.active.table.put(keys::shared(start), entry);
         }
+    }
+
+    /// These blocks, which were handed out, hold what only the log names: they are free after the next checkpoint.
+    pub(crate) fn lend(&mut self, runs: &[BlockRun]) {
+        let blocks: u64 = runs.iter().map(|run| run.len).sum();
+        self.active.direct_bytes += blocks * BLOCK;
+        self.active.freed_blocks += blocks;
+        self.active.given.extend(runs);
+        self.active.freed.extend(runs);
     }
 
     /// One holder less of these blocks; those that nobody holds are free after the next checkpoint.

@@ -201,6 +201,18 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_recovery_max_active_hdd", Uint, "3", "Recoveries at once on rotating disks"),
     option("osd_recovery_max_active_ssd", Uint, "10", "Recoveries at once on flash"),
     option("osd_recovery_max_single_start", Uint, "1", "Recoveries that one placement group starts at a time"),
+    option(
+        "osd_async_recovery_min_cost",
+        Uint,
+        "100",
+        "Objects that a member may lack at most to serve while it recovers, where the others suffice",
+    ),
+    option(
+        "osd_force_auth_primary_missing_objects",
+        Uint,
+        "100",
+        "Objects that a primary may lack at most to lead while it recovers",
+    ),
     option("osd_recovery_max_chunk", Size, "8388608", "Bytes of one recovery push"),
     option("osd_recovery_op_priority", Uint, "3", "Priority of recovery").min(1.0).max(63.0),
     option("osd_client_op_priority", Uint, "63", "Priority of clients' operations").min(1.0).max(63.0),

@@ -7,6 +7,7 @@ use crate::counters::QosCounters;
 use crate::limits::{CLIENT_REQUESTS_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN};
 use crate::ops::execution::Tuning;
 use crate::osd::Osd;
+use crate::pg::acting::RecoveryLimits;
 use crate::scheduler::QueueOptions;
 use admin::counters::CounterSet;
 use admin::histogram::Histogram;
@@ -117,6 +118,10 @@ impl Osd {
         let max_active = by_kind("osd_recovery_max_active") as usize;
         let sleep = Duration::from_secs_f64(by_kind("osd_recovery_sleep").clamp(0.0, 3600.0));
         self.core.pace.set(max_active, sleep, settings.number("osd_recovery_max_single_start") as usize);
+        self.core.recovery_limits = RecoveryLimits {
+            member_lacks_max: settings.number("osd_async_recovery_min_cost") as u64,
+            primary_lacks_max: settings.number("osd_force_auth_primary_missing_objects") as u64,
+        };
         let least = settings.number("osd_min_pg_log_entries") as usize;
         let keep = LOG_ENTRIES_MAX.max(least).min(settings.number("osd_max_pg_log_entries") as usize);
         self.core.log_bounds = (keep, LOG_TRIM_ENTRIES_MIN.min(keep));

@@ -11,6 +11,7 @@ use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, USUAL_
 use crate::map_follower::MapBlobs;
 use crate::ops::execution::Tuning;
 use crate::peers::Peers;
+use crate::pg::acting::RecoveryLimits;
 use crate::pg::fullness::FullPools;
 use crate::pg::{PgCommit, PgRead};
 use crate::placement::Placement;
@@ -157,6 +158,8 @@ pub struct Core {
     pub wishes: Wishes,
     /// Log entries that a PG keeps, and how many one trim removes at the least.
     pub log_bounds: (usize, usize),
+    /// Who serves while it recovers.
+    pub recovery_limits: RecoveryLimits,
     /// PGs that want a turn of trimming removed snapshots.
     pub trim_wanted: Vec<PgId>,
     /// The up_thru that some PG waits for.
@@ -237,6 +240,7 @@ impl Core {
             tenants: TenantTable::default(),
             wishes: Wishes::default(),
             log_bounds: (LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN),
+            recovery_limits: RecoveryLimits::default(),
             trim_wanted: Vec::new(),
             up_thru_wanted: Epoch(0),
             full_pools: FullPools::default(),

@@ -36,7 +36,7 @@ impl Osd {
         let Some(pg) = self.pgs.get_mut(&id) else {
             if let Message::PgQuery(query) = &envelope.message {
                 let (map_epoch, born) = (self.core.epoch(), self.core.born);
-                let nothing = PgNotify { pg: id, map_epoch, peering: query.peering, born, info: None };
+                let nothing = PgNotify { pg: id, map_epoch, peering: query.peering, born, info: None, missing: 0 };
                 self.core.send(conn, Envelope::new(nothing));
             }
             return;

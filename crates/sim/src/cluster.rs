@@ -201,6 +201,8 @@ impl Cluster {
                 ("osd_min_pg_log_entries".to_owned(), "1".to_owned()),
                 ("osd_max_pg_log_entries".to_owned(), self.options.log_entries.to_string()),
                 ("osd_recovery_sleep".to_owned(), self.options.recovery_sleep.as_secs_f64().to_string()),
+                ("osd_async_recovery_min_cost".to_owned(), self.options.lacking_max.to_string()),
+                ("osd_force_auth_primary_missing_objects".to_owned(), self.options.lacking_max.to_string()),
                 ("osd_op_queue".to_owned(), self.options.queue.to_owned()),
             ]),
         }

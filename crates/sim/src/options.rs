@@ -34,6 +34,9 @@ pub struct Options {
     pub log_entries: u32,
     /// The pause between two recoveries of an OSD (`osd_recovery_sleep`): with some, faults strike amid recovery.
     pub recovery_sleep: Duration,
+    /// Objects that a member, or a primary, may lack and serve (`osd_async_recovery_min_cost`,
+    /// `osd_force_auth_primary_missing_objects`): with few, members recover beside those who serve.
+    pub lacking_max: u32,
     /// The OSDs' scheduler (`osd_op_queue`).
     pub queue: &'static str,
     /// What a node's processor takes for each input: with much, work queues up before it.
@@ -88,6 +91,7 @@ impl Options {
             lossy: one_of(&[0, 0, 1]) == 1,
             secure: one_of(&[0, 0, 0, 0, 0, 1]) == 1,
             faults: Faults::draw(&mut rng),
+            lacking_max: [0, 2, 100, 100][rng.below(4) as usize],
             planted: None,
         }
     }
@@ -105,7 +109,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 21] {
+    fn values(&self) -> [(&'static str, String); 22] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -121,6 +125,7 @@ impl Options {
             ("fault-every-ms", ms(self.fault_every)),
             ("log-entries", self.log_entries.to_string()),
             ("recovery-sleep-ms", ms(self.recovery_sleep)),
+            ("lacking-max", self.lacking_max.to_string()),
             ("queue", self.queue.to_owned()),
             ("input-cost-us", self.input_cost.as_micros().to_string()),
             ("store", self.store.to_owned()),
@@ -164,6 +169,7 @@ impl Options {
         add(&|o| o.store = "memory");
         add(&|o| o.recovery_sleep = Duration::ZERO);
         add(&|o| o.log_entries = 2000);
+        add(&|o| o.lacking_max = 100);
         simpler
     }
 }

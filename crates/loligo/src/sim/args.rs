@@ -65,6 +65,9 @@ pub(crate) struct SimArgs {
     /// Log entries that a placement group keeps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
     log_entries: Option<u32>,
+    /// Objects that an OSD may lack and still serve a placement group, or lead it
+    #[arg(long, value_name = "N")]
+    lacking_max: Option<u32>,
     /// The pause between two recoveries of an OSD
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=60000))]
     recovery_sleep_ms: Option<u64>,
@@ -149,6 +152,7 @@ impl SimArgs {
             faults: self.faults.unwrap_or(usual.faults),
             fault_every: self.fault_every_ms.map_or(usual.fault_every, Duration::from_millis),
             log_entries: self.log_entries.unwrap_or(usual.log_entries),
+            lacking_max: self.lacking_max.unwrap_or(usual.lacking_max),
             recovery_sleep: self.recovery_sleep_ms.map_or(usual.recovery_sleep, Duration::from_millis),
             queue: self.queue.as_ref().and_then(queue).unwrap_or(usual.queue),
             input_cost: self.input_cost_us.map_or(usual.input_cost, Duration::from_micros),

@@ -1,8 +1,12 @@
 //! Who should serve a PG now: the up set as far as its members have what the log reaches, others who have it in the
 //! places of those who do not, until they are filled.
 //!
-//! Follows Ceph v16.2 `src/osd/PeeringState.cc` (`calc_replicated_acting`, `choose_acting`). The wish goes to the monitor
-//! as `pg_temp`; what comes of it is a new interval.
+//! A member whose log reaches and who lacks many objects would hold the writes to all of them. Where enough others serve
+//! it does not: it only logs those writes and recovers beside them (asynchronous recovery), and serves again once it has
+//! everything. Nor does it lead while it lacks much: its reads would wait.
+//!
+//! Follows Ceph v16.2 `src/osd/PeeringState.cc` (`calc_replicated_acting`, `choose_async_recovery_replicated`,
+//! `choose_acting`). The wish goes to the monitor as `pg_temp`; what comes of it is a new interval.
 
 use super::Pg;
 use super::info::PgInfo;
@@ -10,6 +14,15 @@ use super::peering::Answer;
 use crate::core::{Core, Level};
 use base::{Bug, EVersion, OsdId};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How much those who serve may lack, in objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecoveryLimits {
+    /// A member, where enough others serve (`osd_async_recovery_min_cost`).
+    pub member_lacks_max: u64,
+    /// The primary (`osd_force_auth_primary_missing_objects`).
+    pub primary_lacks_max: u64,
+}
 
 /// What OSDs have said.
 type Answers = BTreeMap<OsdId, Answer>;
@@ -22,9 +35,17 @@ impl Pg {
         let log_tail = info(&authority).log_tail;
         let reaches = |osd: &OsdId, tail: EVersion| {
             let info = info(osd);
-            answers.contains_key(osd) && info.last_backfill.is_max() && info.last_update >= tail
+            answers.contains_key(osd) && info.last_backfill.is_listed() && info.last_update >= tail
         };
-        let primary = if reaches(&self.sets.up_primary, log_tail) { self.sets.up_primary } else { authority };
+        // What it lacks, at the most: each write after its last may have been to another object.
+        let newest = info(&authority).last_update.version;
+        let lacks = |osd: &OsdId| {
+            let known = answers.get(osd).map_or(0, |answer| answer.missing);
+            known + newest.saturating_sub(info(osd).last_update.version)
+        };
+        let limits = core.recovery_limits;
+        let leads = |osd: &OsdId| reaches(osd, log_tail) && lacks(osd) <= limits.primary_lacks_max;
+        let primary = if leads(&self.sets.up_primary) { self.sets.up_primary } else { authority };
         let tail = log_tail.min(info(&primary).log_tail);
         let size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.size));
         let mut wanted = vec![primary];
@@ -39,6 +60,12 @@ impl Pg {
                 wanted.push(osd);
             }
         }
+        let min_size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.min_size));
+        let mut costly: Vec<(u64, OsdId)> = wanted[1..].iter().map(|osd| (lacks(osd), *osd)).collect();
+        costly.retain(|(cost, osd)| *cost > limits.member_lacks_max && self.sets.up.contains(osd));
+        costly.sort_unstable();
+        let spared = wanted.len().saturating_sub(min_size);
+        costly.iter().rev().take(spared).for_each(|(_, costly)| wanted.retain(|osd| osd != costly));
         wanted
     }
 

@@ -574,7 +574,7 @@ impl Pg {
             let write = self.in_flight.pop_front().expect("there is a front");
             self.finish_write(core, write);
         }
-        if self.recovery.is_filling() {
+        if self.recovery.has_incomplete() {
             // A member may have waited for this to be done with.
             self.go_on_recovering(core);
         }

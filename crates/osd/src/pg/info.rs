@@ -86,6 +86,16 @@ impl LastBackfill {
         ObjectId::new(u32::MAX, &[0xFF; 257], b"", b"", base::SnapId::HEAD)
     }
 
+    /// Every object has been compared, or was the log's all along: what is not as it should be is known to be missing.
+    pub fn listed() -> LastBackfill {
+        LastBackfill(Some(LastBackfill::last_place()))
+    }
+
+    /// Whether what is not as it should be is known to be missing.
+    pub fn is_listed(&self) -> bool {
+        self.0.as_ref().is_none_or(|end| *end == LastBackfill::last_place())
+    }
+
     /// Where it ends; none for everything.
     pub fn end(&self) -> Option<&ObjectId> {
         self.0.as_ref()

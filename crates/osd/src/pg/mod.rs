@@ -11,7 +11,7 @@
 //!
 //! Read next: `peering`.
 
-mod acting;
+pub mod acting;
 mod backfill;
 pub mod client_io;
 pub mod copying;

@@ -15,7 +15,8 @@
 //! 6. `Activating`: every other member takes the primary's log as its own, stores what it lacks, and says so.
 //! 7. Active, or with fewer members than `min_size` only peered; objects follow (`recovery`).
 //!
-//! Members of the up set whose log does not reach take part from step 6 on: they log every write and are filled.
+//! Members of the up set that do not serve take part from step 6 on: they log every write, and are filled where their
+//! log does not reach, or recover beside the others where they lack much (`acting`).
 //!
 //! Follows the rules of Ceph v16.2 `src/osd/PeeringState.cc` (`find_best_info`, `build_prior`, `activate`). A member
 //! computes itself what it lacks; its primary asks nobody for logs but the authority.
@@ -43,6 +44,8 @@ use wire::{Decode, Encode, Malformed};
 pub struct Answer {
     /// Its record, if it has the PG.
     pub info: Option<PgInfo>,
+    /// Objects that it lacks although its log tells of them.
+    pub missing: u64,
     /// The map in which its store was new.
     pub born: Epoch,
 }
@@ -97,7 +100,8 @@ impl Pg {
     /// Begins, or begins again, with the present map.
     pub fn start_peering(&mut self, core: &mut Core) {
         let id = core.epoch();
-        let own = Answer { info: self.exists.then(|| self.info.clone()), born: core.born };
+        let info = self.exists.then(|| self.info.clone());
+        let own = Answer { info, missing: self.missing.len() as u64, born: core.born };
         let answers = BTreeMap::from([(core.me(), own)]);
         let asked = self.whom_to_ask(core);
         for osd in &asked {
@@ -137,7 +141,7 @@ impl Pg {
             self.info.scrubs = core::mem::take(&mut self.info.scrubs).or_later(info.scrubs.clone());
         }
         let Some(peering) = self.peering(message.peering) else { return };
-        peering.answers.insert(from, Answer { info, born: message.born });
+        peering.answers.insert(from, Answer { info, missing: message.missing, born: message.born });
         if let Step::Asking(waiting) = &mut peering.step {
             waiting.remove(&from);
             self.choose_authority(core);
@@ -208,10 +212,10 @@ impl Pg {
             Ok(read) => read,
             Err(error) => return self.complain(core, from, error),
         };
-        if !self.info.last_backfill.is_max() || self.log.common_point(&log).is_none() {
+        if !self.info.last_backfill.is_listed() || self.log.common_point(&log).is_none() {
             return self.set_step(core, Step::Down("the log of its primary does not reach the authority's"));
         }
-        let t = self.take_log(info, log);
+        let t = self.take_log(info, log, true);
         core.commit(CommitFor::Pg(self.id, PgCommit::Nothing), t);
         self.promise(core);
     }
@@ -239,6 +243,10 @@ impl Pg {
         if self.is_enough(core) {
             self.info.last_epoch_started = id;
         }
+        if self.info.last_backfill.is_listed() {
+            // It leads: its log is everybody's now.
+            self.info.last_backfill = LastBackfill::MAX;
+        }
         let both = self.sets.acting.iter().chain(&self.sets.up).copied();
         let waiting: BTreeSet<OsdId> = both.filter(|osd| *osd != core.me() && *osd != OsdId::NONE).collect();
         for osd in &waiting {
@@ -249,7 +257,8 @@ impl Pg {
                 None => self.log.all().iter().map(Encode::to_bytes).collect(),
             };
             let (pg, map_epoch, info) = (self.id, core.epoch(), self.info.to_bytes());
-            core.send_osd(*osd, Envelope::new(PgActivate { pg, map_epoch, peering: id, since, info, entries }));
+            let serves = self.sets.acting.contains(osd);
+            core.send_osd(*osd, Envelope::new(PgActivate { pg, map_epoch, peering: id, since, info, entries, serves }));
         }
         self.set_step(core, Step::Activating { waiting, members: BTreeMap::new(), stored: false });
         self.commit_info(core, PgCommit::Peering(id));
@@ -318,7 +327,7 @@ impl Pg {
         self.start_survey(core);
         let mut answers = self.recovery.answers.clone();
         for osd in self.recovery.members.keys().copied().chain([core.me()]) {
-            answers.insert(osd, Answer { info: Some(self.info.clone()), born: Epoch(0) });
+            answers.insert(osd, Answer { info: Some(self.info.clone()), missing: 0, born: Epoch(0) });
         }
         let wanted = self.choose_acting(core, &answers, core.me());
         let size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.size));
@@ -408,11 +417,15 @@ fn authority(peering: &Peering, core: &Core, pg: &Pg) -> Result<Option<OsdId>, &
     }
     let whole = |info: &PgInfo| info.last_backfill.is_max() || Bug::AuthorityWithGaps.is_planted();
     let last = |info: &PgInfo| info.last_epoch_started == started || Bug::AuthorityByLengthAlone.is_planted();
-    let candidates = infos().filter(|(_, info)| whole(info) && last(info));
     let me = core.me();
-    let best = candidates.max_by_key(|(osd, info)| {
-        (info.last_update, *osd == me, info.log_tail < info.last_update, core::cmp::Reverse(*osd))
-    });
+    let best_of = |fits: &dyn Fn(&PgInfo) -> bool| {
+        let candidates = infos().filter(|(_, info)| fits(info) && last(info));
+        candidates.max_by_key(|(osd, info)| {
+            (info.last_update, *osd == me, info.log_tail < info.last_update, core::cmp::Reverse(*osd))
+        })
+    };
+    // Where nobody is left who had all of it, one who knows what it lacks.
+    let best = best_of(&whole).or_else(|| best_of(&|info| info.last_backfill.is_listed()));
     match best {
         Some((osd, _)) => Ok(Some(osd)),
         None if infos().next().is_none() => Ok(None),

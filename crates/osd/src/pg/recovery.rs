@@ -6,8 +6,8 @@
 //! scheduler lets it (`recovery_pace`), or at once for an object that a client waits for.
 //!
 //! Clients meanwhile: an object that this OSD lacks holds its requests, one that another member lacks holds its writes,
-//! and both come first. A member that is being filled holds nobody: it only logs what it does not have. Nobody else
-//! does, because a log may only tell of writes that its holder has or that others had when they agreed on it: else a
+//! and both come first. A member that is being filled, or recovers beside those who serve (`acting`), holds nobody: it
+//! only logs what it does not have, and does not count as complete before it has everything. Nobody else does, because a log may only tell of writes that its holder has or that others had when they agreed on it: else a
 //! write could be in a log and nowhere on a disk, when a power cut takes the rest.
 //!
 //! Follows the rules of Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`start_recovery_ops`, `wait_for_unreadable_object`,
@@ -55,6 +55,16 @@ impl Member {
 
     fn is_complete(&self) -> bool {
         self.last_backfill.is_max() && self.missing.is_empty()
+    }
+
+    /// Whether it is filled part by part. Else all that it lacks has been known from the beginning.
+    pub fn is_backfilled(&self) -> bool {
+        !self.last_backfill.is_listed() || !self.last_backfill.is_max() && self.filled > 0
+    }
+
+    /// Whether it recovers beside those who serve.
+    pub fn recovers_beside(&self) -> bool {
+        !self.last_backfill.is_max() && !self.is_backfilled()
     }
 }
 
@@ -131,6 +141,11 @@ impl Recovery {
 
     /// Whether a member is being filled.
     pub fn is_filling(&self) -> bool {
+        self.members.values().any(Member::is_backfilled)
+    }
+
+    /// Whether a member waits for the word that it is complete.
+    pub(super) fn has_incomplete(&self) -> bool {
         self.members.values().any(|member| !member.last_backfill.is_max())
     }
 
@@ -217,7 +232,11 @@ impl Pg {
     ) {
         self.recovery = Recovery::new(members, answers);
         let lacks = |(osd, member): (&OsdId, &Member)| {
-            let filled = if member.last_backfill.is_max() { "" } else { ", is being filled" };
+            let filled = match (member.is_backfilled(), member.recovers_beside()) {
+                (true, _) => ", is being filled",
+                (_, true) => ", does not serve",
+                _ => "",
+            };
             (!member.is_complete()).then(|| format!("osd.{osd} lacks {} objects{filled}", member.missing.len()))
         };
         let mut told: Vec<String> = self.recovery.members.iter().filter_map(lacks).collect();
@@ -263,8 +282,11 @@ impl Pg {
     pub(super) fn work_to_do(&self) -> Option<SlotWork> {
         let recovery = &self.recovery;
         let hopeful = |head: &ObjectId| !recovery.unfound.contains(head) && !recovery.stalled.contains(head);
-        let whole = recovery.members.values().filter(|member| member.last_backfill.is_max());
-        if self.missing.heads().any(hopeful) || { whole }.any(|member| member.missing.heads().any(hopeful)) {
+        let recovers = |member: &Member| {
+            let last_word = member.missing.is_empty() && !member.last_backfill.is_max() && self.missing.is_empty();
+            !member.is_backfilled() && (last_word || member.missing.heads().any(hopeful))
+        };
+        if self.missing.heads().any(hopeful) || recovery.members.values().any(recovers) {
             return Some(SlotWork::Recovery);
         }
         let busy = recovery.is_working() || !self.in_flight.is_empty();
@@ -481,7 +503,7 @@ impl Pg {
             }
             // One who is filled: in place of a member that is not there, or of one that is to leave.
             let has = member.filled.min(objects).saturating_sub(missing);
-            let has = if member.last_backfill.is_max() { objects.saturating_sub(missing) } else { has };
+            let has = if member.is_backfilled() { has } else { objects.saturating_sub(missing) };
             if beside < absent {
                 lacking.degraded = lacking.degraded.saturating_sub(has);
             } else {

@@ -25,6 +25,7 @@ impl Pg {
             peering: query.peering,
             born: core.born,
             info: self.exists.then(|| self.info.to_bytes()),
+            missing: self.missing.len() as u64,
         };
         if self.exists && core.is_committing(self.id) && !Bug::SaidBeforeDurable.is_planted() {
             self.commit_info(core, PgCommit::Tell(conn, Box::new(message.into())));
@@ -57,7 +58,7 @@ impl Pg {
                 self.abandon_scrub(core);
                 self.take_slot_back(core);
                 self.filling = None;
-                let t = self.take_log(info, log);
+                let t = self.take_log(info, log, message.serves);
                 self.role = Role::Replica(from, message.peering);
                 core.stats_changed = true;
                 let answer = PgActivated {
@@ -93,8 +94,9 @@ impl Pg {
     }
 
     /// Takes another holder's log and record as its own; what is lacking then goes into the missing set. One whose log
-    /// does not touch that one is to be filled from the beginning. What the transaction leaves is durable as a whole.
-    pub(super) fn take_log(&mut self, info: PgInfo, log: PgLog) -> Transaction {
+    /// does not touch that one is to be filled from the beginning. One that does not serve is not complete before it has
+    /// what it lacks; one that does is at once: all agree on the log. What the transaction leaves is durable as a whole.
+    pub(super) fn take_log(&mut self, info: PgInfo, log: PgLog, serves: bool) -> Transaction {
         let same = self.exists && (self.log.head(), self.log.tail()) == (log.head(), log.tail());
         let mut t = self.transaction();
         // Parts of copies that this log alone may tell of: nobody else will give them up.
@@ -116,6 +118,10 @@ impl Pg {
         }
         if !same {
             log.store(&mut t);
+        }
+        if last_backfill.is_listed() {
+            let complete = serves || self.missing.is_empty();
+            last_backfill = if complete { LastBackfill::MAX } else { LastBackfill::listed() };
         }
         let scrubs = core::mem::take(&mut self.info.scrubs).or_later(info.scrubs.clone());
         let PgInfo { pg_num, resized_at, unsettled, .. } = self.info;

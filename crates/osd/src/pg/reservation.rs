@@ -205,7 +205,7 @@ impl Pg {
         };
         let needed = |filled: bool| reservation.work == SlotWork::Recovery || filled;
         let members = self.recovery.members.iter();
-        let needed = members.filter(|(_, member)| needed(!member.last_backfill.is_max())).map(|(osd, _)| *osd);
+        let needed = members.filter(|(_, member)| needed(member.is_backfilled())).map(|(osd, _)| *osd);
         let next = { needed }.find(|osd| reservation.asked.last().is_none_or(|last| last < osd));
         reservation.step = next.map_or(Step::Reserved, Step::Remote);
         if let Some(osd) = next {

@@ -68,7 +68,7 @@ message! {
     }
 
     /// The answer.
-    PgNotify(0x4C03, 1, 1) {
+    PgNotify(0x4C03, 2, 2) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -79,6 +79,8 @@ message! {
         born: Epoch,
         /// The record of the placement group, if the sender has it.
         info: Option<Bytes>,
+        /// Objects of which the log tells and that the sender lacks.
+        missing: u64,
     }
 
     /// Primary to the holder of the newest log: give me all of it.
@@ -106,7 +108,7 @@ message! {
     }
 
     /// Primary to member: take my log as yours, and say what you lack.
-    PgActivate(0x4C06, 1, 1) {
+    PgActivate(0x4C06, 2, 2) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -120,6 +122,8 @@ message! {
         info: Bytes,
         /// Log entries.
         entries: Vec<Bytes>,
+        /// Whether the receiver serves; else what it lacks is recovered beside those who do.
+        serves: bool,
     }
 
     /// The answer, once that is durable.
@@ -502,10 +506,19 @@ mod tests {
             }
             .into(),
             PgQuery { pg, map_epoch, peering }.into(),
-            PgNotify { pg, map_epoch, peering, born: Epoch(2), info: Some(blob("info")) }.into(),
+            PgNotify { pg, map_epoch, peering, born: Epoch(2), info: Some(blob("info")), missing: 7 }.into(),
             PgLogQuery { pg, map_epoch, peering }.into(),
             PgLog { pg, map_epoch, peering, info: blob("info"), entries: vec![blob("a"), blob("b")] }.into(),
-            PgActivate { pg, map_epoch, peering, since: Some(version), info: blob("i"), entries: vec![] }.into(),
+            PgActivate {
+                pg,
+                map_epoch,
+                peering,
+                since: Some(version),
+                info: blob("i"),
+                entries: vec![],
+                serves: true,
+            }
+            .into(),
             PgActivated { pg, map_epoch, peering, last_backfill: blob("l"), missing: vec![(blob("o"), blob("n"))] }
                 .into(),
             PgPull { pg, map_epoch, peering, round: 3, object: blob("o"), offset: 4096, omap_after: blob("k") }.into(),

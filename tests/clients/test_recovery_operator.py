@@ -1,7 +1,8 @@
-"""Recovery and backfill as an operator steers them: flags of the cluster, groups that go first, groups that peer anew.
+"""Recovery and backfill as an operator steers them: flags of the cluster, groups that go first, groups that peer anew,
+members that recover beside those who serve.
 
 The expectations hold on Ceph 16.2 as well. An OSD is marked out and in again, so that groups move with all their
-copies; nobody is killed.
+copies, or down for a while; nobody is killed.
 """
 import os
 import time
@@ -107,6 +108,79 @@ class Steering(unittest.TestCase):
         wait_for(lambda: "forced_backfill" in states()[chosen], "its pool is", 30, 0.3)
         ceph("osd", "unset", "nobackfill")
         wait_for(all_clean, "nothing is forced any more", 90, 0.3)
+
+
+class Rejoining(unittest.TestCase):
+    """A pool of one group whose members are all OSDs."""
+
+    @classmethod
+    def setUpClass(cls):
+        ceph("osd", "pool", "create", POOL, 1, 1)
+        ceph("osd", "pool", "set", POOL, "pg_autoscale_mode", "off")
+        ceph("osd", "pool", "application", "enable", POOL, "test")
+        ceph("config", "set", "osd", "osd_async_recovery_min_cost", 5)
+
+    @classmethod
+    def tearDownClass(cls):
+        ceph("config", "rm", "osd", "osd_async_recovery_min_cost")
+        drop_pool(POOL)
+
+    def setUp(self):
+        wait_for(self.is_clean, "the group is clean", 90, 0.3)
+        self.pgid, pg = groups().popitem()
+        self.acting = pg["acting"]
+
+    def tearDown(self):
+        for flag in ("norecover", "noup"):
+            ceph("osd", "unset", flag)
+        wait_for(self.is_clean, "the group is clean again", 90, 0.3)
+
+    @staticmethod
+    def is_clean():
+        return [{"active", "clean"}] == list(states().values())
+
+    def query(self):
+        return ceph_json("pg", self.pgid, "query")
+
+    def put(self, numbers, source):
+        for number in numbers:
+            run("rados", "-p", POOL, "put", f"o{number}", source)
+
+    def test_who_lacks_much_recovers_beside_those_who_serve(self):
+        away = self.acting[-1]
+        self.put(range(20), "/etc/hostname")
+        ceph("osd", "set", "norecover")
+        ceph("osd", "set", "noup")
+        ceph("osd", "down", away)
+        wait_for(lambda: away not in groups()[self.pgid]["acting"], "it is away", 30, 0.3)
+        self.put(range(20), "/etc/services")
+        ceph("osd", "unset", "noup")
+
+        def recovers_beside():
+            found = self.query()
+            return away in found["up"] and str(away) in found.get("async_recovery_targets", [])
+
+        wait_for(recovers_beside, "it is back and recovers beside the others", 60, 0.3)
+        self.assertEqual(self.query()["acting"], self.acting[:-1])
+        # Nobody recovers anything, and no write waits for that.
+        self.put(range(20), "/etc/hostname")
+        self.assertTrue(recovers_beside())
+        ceph("osd", "unset", "norecover")
+        wait_for(self.is_clean, "it has everything", 90, 0.3)
+        self.assertEqual(groups()[self.pgid]["acting"], self.acting)
+        self.assertFalse(self.query().get("async_recovery_targets"))
+
+    def test_a_group_peers_anew_when_asked_to(self):
+        def interval():
+            return self.query()["info"]["history"]["same_interval_since"]
+
+        self.put(range(3), "/etc/hostname")
+        before = interval()
+        ceph("pg", "repeer", self.pgid)
+        wait_for(lambda: interval() > before and self.is_clean(), "it has peered", 60, 0.3)
+        self.assertEqual(groups()[self.pgid]["acting"], self.acting)
+        missing = ceph("pg", "repeer", self.pgid.split(".")[0] + ".77", check=False)
+        self.assertEqual(missing.returncode, 2)
 
 
 if __name__ == "__main__":

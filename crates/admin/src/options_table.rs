@@ -284,6 +284,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_mon_report_interval", Int, "5", "Seconds between reports to the monitor").min(1.0),
     option("osd_min_pg_log_entries", Uint, "250", "Log entries a placement group keeps at least").min(1.0),
     option("osd_max_pg_log_entries", Uint, "10000", "Log entries a placement group keeps at most").min(1.0),
+    option("osd_pg_log_trim_min", Uint, "100", "Log entries that one trim removes at least").min(1.0),
     option("osd_pg_log_dups_tracked", Uint, "3000", "Requests remembered beyond the log"),
     option("osd_max_object_size", Size, "134217728", "Bytes of an object at most"),
     option("osd_max_object_name_len", Uint, "2048", "Bytes of an object's name at most"),

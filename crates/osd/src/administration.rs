@@ -4,7 +4,7 @@
 
 use crate::commands;
 use crate::counters::QosCounters;
-use crate::limits::{CLIENT_REQUESTS_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN};
+use crate::limits::{CLIENT_REQUESTS_MAX, LOG_ENTRIES_MAX};
 use crate::ops::execution::Tuning;
 use crate::osd::Osd;
 use crate::pg::acting::RecoveryLimits;
@@ -124,7 +124,8 @@ impl Osd {
         };
         let least = settings.number("osd_min_pg_log_entries") as usize;
         let keep = LOG_ENTRIES_MAX.max(least).min(settings.number("osd_max_pg_log_entries") as usize);
-        self.core.log_bounds = (keep, LOG_TRIM_ENTRIES_MIN.min(keep));
+        let batch = settings.number("osd_pg_log_trim_min") as usize;
+        self.core.log_bounds = (keep, batch.min(keep));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cluster_log::{self, ClusterLog};
 use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
-use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN, USUAL_OBJECT_BYTES};
+use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, USUAL_OBJECT_BYTES};
 use crate::map_follower::MapBlobs;
 use crate::ops::execution::Tuning;
 use crate::peers::Peers;
@@ -239,7 +239,7 @@ impl Core {
             scrubs: ScrubPace::default(),
             tenants: TenantTable::default(),
             wishes: Wishes::default(),
-            log_bounds: (LOG_ENTRIES_MAX, LOG_TRIM_ENTRIES_MIN),
+            log_bounds: (LOG_ENTRIES_MAX, 1),
             recovery_limits: RecoveryLimits::default(),
             trim_wanted: Vec::new(),
             up_thru_wanted: Epoch(0),

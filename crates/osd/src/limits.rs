@@ -54,9 +54,6 @@ pub const SNAP_TRIM_CLONES_PER_TURN: u64 = 8;
 pub const LOG_ENTRIES_MAX: usize = 2000;
 /// Older entries that a PG remembers, so that it recognises resent requests (`osd_pg_log_dups_tracked`).
 pub const LOG_ENTRIES_REMEMBERED: usize = 3000;
-/// How many entries one trim removes at the least (`osd_pg_log_trim_min`, 100), so that its cost is shared by as many
-/// writes.
-pub const LOG_TRIM_ENTRIES_MIN: usize = 64;
 
 /// What a read to an object's end is taken to cost at the most, before its size is known: most objects are at most so
 /// large.

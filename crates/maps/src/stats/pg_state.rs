@@ -62,7 +62,7 @@ impl PgState {
     }
 
     /// With these set.
-    pub fn with(self, states: PgState) -> PgState {
+    pub const fn with(self, states: PgState) -> PgState {
         PgState(self.0 | states.0)
     }
 

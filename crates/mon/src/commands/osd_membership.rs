@@ -105,6 +105,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "rw",
         primary_temp,
     ),
+    spec("pg repeer name=pgid,type=CephPgid", "let a placement group peer anew", "osd", "rw", repeer),
 ];
 
 /// Runs `one` for each OSD named and joins what it says.
@@ -459,6 +460,26 @@ fn pg_temp(mon: &mut Mon, call: &Call) -> Answer {
     let shown = super::osd::set_text(&osds);
     mon.osds.change().new_pg_temp.insert(pg, osds);
     Ok(Reply::status(format!("set {pg} pg_temp mapping to {shown}")))
+}
+
+/// Another acting set for a moment, which its primary does not want: the way back makes it peer (v16.2
+/// `src/mon/OSDMonitor.cc`).
+fn repeer(mon: &mut Mon, call: &Call) -> Answer {
+    let pg = pg_that_exists(mon, call)?;
+    let map = mon.osds.map();
+    let sets = map.pg_to_up_acting(pg);
+    let primary = sets.acting_primary;
+    if primary == OsdId::NONE {
+        return refuse(Errno::EAGAIN, "pg currently has no primary");
+    }
+    let other = (0..map.max_osd()).map(OsdId).find(|osd| *osd != primary && map.is_up(*osd));
+    let temporary = match (sets.acting.len(), other) {
+        (2.., _) => vec![primary],
+        (_, Some(other)) => vec![primary, other],
+        (_, None) => return refuse(Errno::EAGAIN, "not enough up OSDs to force repeer"),
+    };
+    mon.osds.change().new_pg_temp.insert(pg, temporary);
+    Ok(Reply::empty())
 }
 
 fn primary_temp(mon: &mut Mon, call: &Call) -> Answer {

@@ -13,49 +13,41 @@ use wire::messages::{OsdForceRecovery, force_recovery as bits};
 use wire::osd::SpgId;
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
-    spec("pg force-recovery name=pgid,type=CephPgid,n=N", "recover these groups first", "pg", "rw", force_recovery),
-    spec("pg force-backfill name=pgid,type=CephPgid,n=N", "backfill these groups first", "pg", "rw", force_backfill),
-    spec(
-        "pg cancel-force-recovery name=pgid,type=CephPgid,n=N",
-        "recover these groups in their turn",
-        "pg",
-        "rw",
-        cancel_recovery,
-    ),
-    spec(
-        "pg cancel-force-backfill name=pgid,type=CephPgid,n=N",
-        "backfill these groups in their turn",
-        "pg",
-        "rw",
-        cancel_backfill,
-    ),
-    spec(
-        "osd pool force-recovery name=who,type=CephPoolname,n=N",
-        "recover these pools' groups first",
-        "osd",
-        "rw",
-        force_recovery,
-    ),
+    spec("pg force-recovery name=pgid,type=CephPgid,n=N", "recover these groups first", "pg", "rw", |m, c| {
+        tell(m, c, &FORCE_RECOVERY)
+    }),
+    spec("pg force-backfill name=pgid,type=CephPgid,n=N", "backfill these groups first", "pg", "rw", |m, c| {
+        tell(m, c, &FORCE_BACKFILL)
+    }),
+    spec("pg cancel-force-recovery name=pgid,type=CephPgid,n=N", "recover these in their turn", "pg", "rw", |m, c| {
+        tell(m, c, &CANCEL_RECOVERY)
+    }),
+    spec("pg cancel-force-backfill name=pgid,type=CephPgid,n=N", "backfill these in their turn", "pg", "rw", |m, c| {
+        tell(m, c, &CANCEL_BACKFILL)
+    }),
+    spec("osd pool force-recovery name=who,type=CephPoolname,n=N", "recover these pools first", "osd", "rw", |m, c| {
+        tell(m, c, &FORCE_RECOVERY)
+    }),
     spec(
         "osd pool force-backfill name=who,type=CephPoolname,n=N",
-        "backfill these pools' groups first",
+        "backfill these pools first",
         "osd",
         "rw",
-        force_backfill,
+        |m, c| tell(m, c, &FORCE_BACKFILL),
     ),
     spec(
         "osd pool cancel-force-recovery name=who,type=CephPoolname,n=N",
-        "recover these pools' groups in their turn",
+        "recover these pools in their turn",
         "osd",
         "rw",
-        cancel_recovery,
+        |m, c| tell(m, c, &CANCEL_RECOVERY),
     ),
     spec(
         "osd pool cancel-force-backfill name=who,type=CephPoolname,n=N",
-        "backfill these pools' groups in their turn",
+        "backfill these pools in their turn",
         "osd",
         "rw",
-        cancel_backfill,
+        |m, c| tell(m, c, &CANCEL_BACKFILL),
     ),
 ];
 
@@ -71,6 +63,38 @@ struct Wish {
     /// What a group is in for which that has been asked for already, and what is said of it.
     already: Option<(PgState, &'static str)>,
 }
+
+const FORCE_RECOVERY: Wish = Wish {
+    options: bits::RECOVERY,
+    verb: "force-recovery",
+    needs: PgState::DEGRADED.with(PgState::RECOVERY_WAIT).with(PgState::RECOVERING),
+    no_need: "doesn't require recovery",
+    already: Some((PgState::FORCED_RECOVERY, "recovery already forced")),
+};
+
+const FORCE_BACKFILL: Wish = Wish {
+    options: bits::BACKFILL,
+    verb: "force-backfill",
+    needs: PgState::DEGRADED.with(PgState::BACKFILL_WAIT).with(PgState::BACKFILLING),
+    no_need: "doesn't require backfilling",
+    already: Some((PgState::FORCED_BACKFILL, "backfill already forced")),
+};
+
+const CANCEL_RECOVERY: Wish = Wish {
+    options: bits::RECOVERY | bits::CANCEL,
+    verb: "cancel-force-recovery",
+    needs: PgState::FORCED_RECOVERY,
+    no_need: "recovery not forced",
+    already: None,
+};
+
+const CANCEL_BACKFILL: Wish = Wish {
+    options: bits::BACKFILL | bits::CANCEL,
+    verb: "cancel-force-backfill",
+    needs: PgState::FORCED_BACKFILL,
+    no_need: "backfill not forced",
+    already: None,
+};
 
 /// The groups that a call names.
 fn groups_named(mon: &Mon, call: &Call) -> Result<Vec<PgId>, Refused> {
@@ -119,48 +143,4 @@ fn tell(mon: &mut Mon, call: &Call, wish: &Wish) -> Answer {
         mon.send(conn, OsdForceRecovery { fsid, pgs, options });
     }
     if refused { refuse(Errno::EINVAL, text) } else { Ok(Reply::status(text)) }
-}
-
-fn force_recovery(mon: &mut Mon, call: &Call) -> Answer {
-    let wish = Wish {
-        options: bits::RECOVERY,
-        verb: "force-recovery",
-        needs: PgState::DEGRADED.with(PgState::RECOVERY_WAIT).with(PgState::RECOVERING),
-        no_need: "doesn't require recovery",
-        already: Some((PgState::FORCED_RECOVERY, "recovery already forced")),
-    };
-    tell(mon, call, &wish)
-}
-
-fn force_backfill(mon: &mut Mon, call: &Call) -> Answer {
-    let wish = Wish {
-        options: bits::BACKFILL,
-        verb: "force-backfill",
-        needs: PgState::DEGRADED.with(PgState::BACKFILL_WAIT).with(PgState::BACKFILLING),
-        no_need: "doesn't require backfilling",
-        already: Some((PgState::FORCED_BACKFILL, "backfill already forced")),
-    };
-    tell(mon, call, &wish)
-}
-
-fn cancel_recovery(mon: &mut Mon, call: &Call) -> Answer {
-    let wish = Wish {
-        options: bits::RECOVERY | bits::CANCEL,
-        verb: "cancel-force-recovery",
-        needs: PgState::FORCED_RECOVERY,
-        no_need: "recovery not forced",
-        already: None,
-    };
-    tell(mon, call, &wish)
-}
-
-fn cancel_backfill(mon: &mut Mon, call: &Call) -> Answer {
-    let wish = Wish {
-        options: bits::BACKFILL | bits::CANCEL,
-        verb: "cancel-force-backfill",
-        needs: PgState::FORCED_BACKFILL,
-        no_need: "backfill not forced",
-        already: None,
-    };
-    tell(mon, call, &wish)
 }

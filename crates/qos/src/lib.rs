@@ -67,6 +67,7 @@ mod scheduler;
 mod strict;
 mod tags;
 mod tree;
+mod window;
 mod work;
 mod wpq;
 
@@ -78,5 +79,6 @@ pub use fifo::Fifo;
 pub use mclock::{Ledger, MClock, MClockConfig, Profile};
 pub use promise::{BadPromise, Promise};
 pub use scheduler::{Dequeued, Full, QueueState, Scheduler};
+pub use window::{Load, Way, Window};
 pub use work::{Class, Cost, CostModel, GroupId, Priority, StreamId, Work};
 pub use wpq::{Wpq, WpqConfig};

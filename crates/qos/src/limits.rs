@@ -30,6 +30,10 @@ pub const LIMIT_CREDIT: Duration = Duration::from_millis(50);
 /// reservations shut out the others for as long after every stall.
 pub const RESERVATION_CREDIT: Duration = Duration::from_millis(500);
 
+/// How far a class's reservation may lag behind, so that it is there for those of its groups who have one: as much as a
+/// hundred small requests of a flash device come to.
+pub const UNPROMISED_PATIENCE: Duration = Duration::from_millis(2);
+
 /// Bytes of a request that a group's reservation takes as one: about where a flash device's time for the bytes overtakes
 /// that for the request. The same on all devices, as a group's promise may span several.
 pub const RESERVED_BYTES_PER_UNIT: f64 = 65_536.0;
@@ -73,3 +77,17 @@ pub const CAPACITY_MEMORY: Duration = Duration::from_secs(1);
 /// After so long at work, the shortest delay that is remembered counts as three times as long: a device that has become
 /// slower has no short ones any more.
 pub const CAPACITY_ALONE_MEMORY: Duration = Duration::from_secs(30);
+
+/// The most units that a device is ever given at once: far more than any works on.
+pub const WINDOW_LOAD_MAX: f64 = 16_384.0;
+
+/// How long a device is watched under one size of its window: many times what work takes in one with a short queue.
+pub const WINDOW_SLICE: Duration = Duration::from_millis(20);
+
+/// A slice that is not over after so long is given up: too little comes for it to say anything.
+pub const WINDOW_SLICE_MAX: Duration = Duration::from_secs(5);
+
+/// Pieces of work that a slice needs, and windows full of units: chance averages out.
+pub const WINDOW_SLICE_WORKS_MIN: u32 = 64;
+/// See `WINDOW_SLICE_WORKS_MIN`.
+pub const WINDOW_SLICE_WINDOWS: f64 = 4.0;

@@ -28,10 +28,13 @@ use crate::limits::{
 };
 use crate::promise::Promise;
 use crate::work::Cost;
-use base::Instant;
+use base::{Duration, Instant};
 
 /// Of the time of weights, in a unit of work at weight 1.
 const WEIGHT_SCALE: f64 = (1u64 << 20) as f64;
+
+/// Competitions of no more than this many entrants, as that of classes, go by deadlines.
+const DEADLINES_MAX: usize = 8;
 
 /// What an entrant that others serve too may make up for of its reservation when it comes back here: well below where the
 /// clock of reservations stops, which is all entrants'.
@@ -92,8 +95,11 @@ struct Entrant {
     p: u64,
     /// The busy period that `p` is of.
     period: u64,
-    /// What its last service moved `p` on by.
+    /// What its last service moved `p` on by, and its last service by reservation `r`.
     last_step: u64,
+    last_reserved: u64,
+    /// How much longer than its reservation says it can wait.
+    patience: u64,
     /// Nothing below it may run before.
     held_until: u64,
     active: bool,
@@ -117,6 +123,8 @@ impl Entrant {
             p: 0,
             period: 0,
             last_step: 0,
+            last_reserved: 0,
+            patience: 0,
             held_until: 0,
             active: false,
             held: false,
@@ -155,7 +163,8 @@ impl Entrant {
         if let Some(afar) = &mut self.afar {
             ns = afar.served_reserved(ns);
         }
-        self.r = self.r.saturating_add(ns as u64);
+        self.last_reserved = ns as u64;
+        self.r = self.r.saturating_add(self.last_reserved);
     }
 
     /// Others have served it: what was charged for them ahead of the news is corrected.
@@ -341,7 +350,7 @@ impl Tags {
             }
             let by_weight = self.overloaded && self.turns + 1 >= OVERLOAD_TURNS;
             if r <= self.reservations_at(now.0) && !by_weight {
-                return Next::Entrant(slot, Phase::Reservation);
+                return Next::Entrant(self.most_urgent(now.0, slot), Phase::Reservation);
             }
         }
         match (self.ready.first(), self.held.first()) {
@@ -349,6 +358,33 @@ impl Tags {
             (None, Some((from, _))) => Next::NotBefore(Instant(from)),
             (None, None) => Next::Nobody,
         }
+    }
+
+    /// Whether some entrants have reservations, and whether one is due.
+    pub(crate) fn reservations(&self, now: Instant) -> (bool, bool) {
+        let first = self.reserved.first();
+        (first.is_some(), first.is_some_and(|(r, _)| r <= self.reservations_at(now.0)))
+    }
+
+    /// What waits below an entrant can wait so much longer than its reservation says.
+    pub(crate) fn set_patience(&mut self, slot: u32, patience: Duration) {
+        self.entrants[slot as usize].patience = patience.as_nanos() as u64;
+    }
+
+    /// Of those whose reservations are due, who has to be served soonest lest it falls behind; `first` is the one that has
+    /// been due for longest. What is large and rare may wait for what is small and frequent, which must not wait for it
+    /// (Bennett and Zhang, "WF2Q: Worst-case Fair Weighted Fair Queueing", INFOCOM 1996). Among many, that one is as good.
+    fn most_urgent(&self, now: u64, first: u32) -> u32 {
+        if self.entrants.len() > DEADLINES_MAX {
+            return first;
+        }
+        let due = self.reservations_at(now);
+        let is_due = |entrant: &Entrant| {
+            entrant.active && !entrant.held && entrant.reservation_ns.is_some() && entrant.r <= due
+        };
+        let all = (0..).zip(&self.entrants).filter(|(_, entrant)| is_due(entrant));
+        let soonest = all.min_by_key(|(_, entrant)| entrant.r.saturating_add(entrant.last_reserved + entrant.patience));
+        soonest.map_or(first, |(slot, _)| slot)
     }
 
     /// An entrant has been served; `stays` while it has more to do.

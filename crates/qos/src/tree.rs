@@ -7,13 +7,13 @@
 //! limit are forgotten once next to nothing is gained by that.
 
 use crate::afar::{Elsewhere, Settled};
-use crate::limits::{FLOWS_KEPT_MIN, FLOWS_MAX};
+use crate::limits::{FLOWS_KEPT_MIN, FLOWS_MAX, UNPROMISED_PATIENCE};
 use crate::lists::{List, Lists, Waiting};
 use crate::promise::Promise;
 use crate::scheduler::Dequeued;
 use crate::tags::{Charge, Next, Phase, Tags};
 use crate::work::{Cost, CostModel, GroupId, StreamId, Work};
-use base::Instant;
+use base::{Duration, Instant};
 use base::hash::FixedHashMap;
 
 /// Whose work counts as one flow.
@@ -239,6 +239,7 @@ impl<T> Tree<T> {
     /// What is next, and what it was charged.
     pub(crate) fn pop(&mut self, now: Instant) -> (Dequeued<T>, Option<Given>) {
         let now = self.clock(now);
+        self.be_patient(now);
         loop {
             let (branch, phase) = match self.top.next(now) {
                 Next::Entrant(branch, phase) => (branch, phase),
@@ -258,6 +259,18 @@ impl<T> Tree<T> {
                 Next::NotBefore(at) => self.top.hold(now, branch, at),
                 Next::Nobody => unreachable!("an active branch has an active flow"),
             }
+        }
+    }
+
+    /// A branch in which some flows have reservations and none is due keeps a little of its own for them: so they need not
+    /// wait for it when they come. What waits there meanwhile is promised nothing in particular.
+    fn be_patient(&mut self, now: Instant) {
+        for (number, branch) in (0..).zip(&self.branches) {
+            let patience = match branch.tags.reservations(now) {
+                (true, false) => UNPROMISED_PATIENCE,
+                _ => Duration::ZERO,
+            };
+            self.top.set_patience(number, patience);
         }
     }
 

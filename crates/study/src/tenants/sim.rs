@@ -7,8 +7,8 @@ use crate::progress::Progress;
 use base::{Duration, Instant, Rng};
 use device::{Device, Io, IoId, IoKind, Media};
 use qos::{
-    Class, Cost, CostModel, Dequeued, Elsewhere, GroupId, Ledger, MClock, MClockConfig, Priority, Profile, Promise,
-    Scheduler, Served, Settled, StreamId, Work,
+    Class, Cost, CostModel, Dequeued, Elsewhere, GroupId, Ledger, Load, MClock, MClockConfig, Priority, Profile, Promise,
+    Scheduler, Served, Settled, StreamId, Way, Window, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +19,9 @@ const BEGIN: Instant = Instant::from_secs(1);
 const WARM_UP: Duration = Duration::from_secs(3);
 /// How often servers settle, as OSDs do.
 const SETTLE_EVERY: Duration = Duration::from_millis(100);
-/// Requests in a device at once: about as many as it works on at the same time.
-const DEVICE_DEPTH: usize = 12;
+/// What a device is given at once at the most: an OSD's default for flash.
+const STORE_IOS_MAX: usize = 128;
+const STORE_BYTES_MAX: u64 = 64 << 20;
 /// Of what OSDs reserve for clients, so much is reserved for tenants.
 const RESERVED: f64 = 0.8;
 /// Of its reservation, so much a victim asks for.
@@ -44,12 +45,17 @@ enum Kind {
 struct Request {
     /// The tenant; none for an OSD's own.
     tenant: Option<usize>,
+    /// Of an OSD's own: bytes that are still to be read after this.
+    rest_bytes: u64,
     came: Instant,
+    /// When the device was given it.
+    begun: Instant,
 }
 
 struct Osd {
     shards: Vec<MClock<Request>>,
     device: Device,
+    window: Window,
     under_way: BTreeMap<IoId, (Work, Request)>,
     /// Which shard is asked first: each in turn.
     turn: usize,
@@ -60,6 +66,7 @@ struct Osd {
 
 struct Run {
     osds: Vec<Osd>,
+    cost: CostModel,
     tenants: Vec<Kind>,
     /// Of a tenant that is promised a rate, in requests a second.
     rate: f64,
@@ -70,6 +77,9 @@ struct Run {
     served: Vec<u64>,
     background: [u64; 2],
     latencies: Latencies,
+    /// Of that, what victims' requests waited in queues, and what the device took.
+    queued: Latencies,
+    in_device: Latencies,
 }
 
 /// One run.
@@ -126,11 +136,13 @@ impl Run {
                 }
                 let told = vec![vec![Settled::default(); count]; shards.len()];
                 let device = Device::new(case.device.clone(), rng.u64());
-                Osd { shards, device, under_way: BTreeMap::new(), turn: 0, timer: None, told }
+                let most = Load { ios: STORE_IOS_MAX, bytes: STORE_BYTES_MAX, units: STORE_IOS_MAX as f64 };
+                Osd { shards, device, window: Window::new(most, true), under_way: BTreeMap::new(), turn: 0, timer: None, told }
             })
             .collect();
         let mut run = Run {
             osds,
+            cost: config.cost,
             asking: BTreeSet::new(),
             rate,
             rng,
@@ -138,6 +150,8 @@ impl Run {
             served: vec![0; count],
             background: [0; 2],
             latencies: Latencies::default(),
+            queued: Latencies::default(),
+            in_device: Latencies::default(),
             tenants,
         };
         run.begin(case.company);
@@ -192,12 +206,19 @@ impl Run {
     fn send(&mut self, now: Instant, tenant: usize) {
         let osd = self.rng.below(OSDS as u64) as usize;
         let work = work(Class::Client, GroupId(tenant as u32 + 1), tenant as u64, REQUEST_BYTES);
-        self.enqueue(now, osd, work, Request { tenant: Some(tenant), came: now });
+        self.enqueue(now, osd, work, Request { tenant: Some(tenant), rest_bytes: 0, came: now, begun: now });
     }
 
     fn send_background(&mut self, now: Instant, osd: usize, class: Class) {
         let bytes = BACKGROUND.iter().find(|(of, ..)| *of == class).map_or(0, |(.., bytes)| *bytes);
-        self.enqueue(now, osd, work(class, GroupId::NONE, 0, bytes), Request { tenant: None, came: now });
+        self.read_piece(now, osd, class, bytes);
+    }
+
+    /// An OSD reads what it recovers and scrubs piece by piece, as its window allows.
+    fn read_piece(&mut self, now: Instant, osd: usize, class: Class, bytes: u64) {
+        let piece = bytes.min(self.osds[osd].window.piece_bytes(&self.cost));
+        let request = Request { tenant: None, rest_bytes: bytes - piece, came: now, begun: now };
+        self.enqueue(now, osd, work(class, GroupId::NONE, 0, piece), request);
     }
 
     fn enqueue(&mut self, now: Instant, osd: usize, work: Work, request: Request) {
@@ -208,30 +229,41 @@ impl Run {
 
     fn done(&mut self, now: Instant, osd: usize, io: IoId, measured: bool) {
         let (work, request) = self.osds[osd].under_way.remove(&io).expect("it was submitted");
+        let load = Load::one(work.cost.bytes, self.cost.units(work.cost));
+        self.osds[osd].window.end(now, load, Way::Scheduled);
         let Some(tenant) = request.tenant else {
+            if request.rest_bytes > 0 {
+                return self.read_piece(now, osd, work.class, request.rest_bytes);
+            }
             self.background[usize::from(work.class == Class::BestEffort)] += u64::from(measured);
             return self.send_background(now, osd, work.class);
         };
         self.served[tenant] += u64::from(measured);
         match self.tenants[tenant] {
-            Kind::Victim if measured => self.latencies.record(now.since(request.came)),
+            Kind::Victim if measured => {
+                self.latencies.record(now.since(request.came));
+                self.queued.record(request.begun.since(request.came));
+                self.in_device.record(now.since(request.begun));
+            }
             Kind::Victim => {}
             _ => self.send(now, tenant),
         }
     }
 
     fn dispatch(&mut self, now: Instant, osd: usize) {
+        let cost = self.cost;
         let of = &mut self.osds[osd];
         of.timer = None;
         let mut idle = 0;
-        while idle < of.shards.len() && of.device.outstanding() < DEVICE_DEPTH {
+        while idle < of.shards.len() && of.window.has_room() {
             let shard = of.turn;
             of.turn = (of.turn + 1) % of.shards.len();
             match of.shards[shard].dequeue(now) {
                 Dequeued::Ready(work, request) => {
                     idle = 0;
                     self.next_io += 1;
-                    of.under_way.insert(IoId(self.next_io), (work, request));
+                    of.window.begin(now, Load::one(work.cost.bytes, cost.units(work.cost)), Way::Scheduled);
+                    of.under_way.insert(IoId(self.next_io), (work, Request { begun: now, ..request }));
                     let io = Io { kind: IoKind::Read, offset: self.rng.u64(), bytes: work.cost.bytes };
                     of.device.submit(now, IoId(self.next_io), io);
                 }
@@ -275,6 +307,10 @@ impl Run {
             measurement.put("limit_reached_percent", of(Kind::Limited).fold(0.0, f64::max));
         }
         measurement.put_latencies("victim", &self.latencies);
+        measurement.put_latencies("victim_queued", &self.queued);
+        measurement.put_latencies("victim_in_device", &self.in_device);
+        let windows = self.osds.iter().map(|osd| osd.window.most().units).sum::<f64>();
+        measurement.put("window_units", windows / OSDS as f64);
         measurement.put("client_iops", self.served.iter().sum::<u64>() as f64 / seconds);
         measurement.put("recovery_iops", self.background[0] as f64 / seconds);
         measurement.put("scrub_iops", self.background[1] as f64 / seconds);

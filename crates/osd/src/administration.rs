@@ -96,6 +96,7 @@ impl Osd {
         let learnt = self.core.store_meter.capacity();
         let queue = QueueOptions::of(&self.core.settings, self.core.is_rotational(), learnt);
         self.core.store_meter.set_cost(queue.cost);
+        self.core.store_meter.set_window(queue.room.0, queue.room.1);
         self.scheduler.configure(self.core.now, queue);
     }
 

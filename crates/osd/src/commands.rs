@@ -96,7 +96,7 @@ pub(crate) fn table() -> &'static CommandTable<Osd> {
 }
 
 fn queue_state(osd: &mut Osd, call: &Call) -> Answer {
-    let queue = osd.scheduler.dump(osd.core.now, osd.core.store_load());
+    let queue = osd.scheduler.dump(osd.core.now, &osd.core.store_meter);
     Ok(Reply::value(call, &object! { "OSD:ShardedOpWQ:0" => queue }))
 }
 

@@ -18,10 +18,10 @@ use crate::placement::Placement;
 use crate::recovery_pace::RecoveryPace;
 use crate::reservations::Reservations;
 use crate::room::Rooms;
-use crate::scheduler::{StoreLoad, assumed_capacity};
+use crate::scheduler::assumed_capacity;
 use crate::scrub_pace::ScrubPace;
 use crate::session::Sessions;
-use crate::store_meter::StoreMeter;
+use crate::store_meter::{Given, StoreMeter};
 use crate::tenants::TenantTable;
 use crate::tracking::Finished;
 use crate::wishes::Wishes;
@@ -31,6 +31,7 @@ use admin::ops::History;
 use base::hash::FixedHashMap;
 use base::{Duration, Epoch, Instant, OsdId, PgId};
 use maps::{OsdMap, OsdState};
+use qos::Way;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{CommitId, ReadId, ReadRequest, StoreError, Transaction};
@@ -79,8 +80,7 @@ pub struct ReadFor {
     pub pg: PgId,
     /// What it is for.
     pub what: PgRead,
-    /// Bytes of data that it asks for.
-    bytes: u64,
+    given: Given,
 }
 
 /// Whose a commit is.
@@ -110,7 +110,7 @@ pub struct BadReads {
 struct Committing {
     began: Instant,
     whose: CommitFor,
-    bytes: u64,
+    given: Given,
 }
 
 /// The shared part.
@@ -197,9 +197,7 @@ pub struct Core {
     confirmations: Vec<(ConnId, Vec<Confirmed>)>,
     reads: FixedHashMap<u64, ReadFor>,
     commits: FixedHashMap<u64, Committing>,
-    /// Bytes of data that those reads and commits move.
-    store_bytes: u64,
-    /// How much of that the store does a second.
+    /// How much of that the store has to do, does a second, and may have at once.
     pub store_meter: StoreMeter,
     /// Of the commits since the last report.
     commit_latency: Latency,
@@ -261,7 +259,6 @@ impl Core {
             confirmations: Vec::new(),
             reads: FixedHashMap::default(),
             commits: FixedHashMap::default(),
-            store_bytes: 0,
             store_meter,
             commit_latency: Latency::default(),
             next_id: 1,
@@ -338,27 +335,28 @@ impl Core {
     pub fn read(&mut self, pg: PgId, what: PgRead, request: ReadRequest) {
         self.next_id += 1;
         let bytes = request.data_bytes().min(USUAL_OBJECT_BYTES);
-        self.store_bytes += bytes;
-        self.store_meter.begin(self.now);
-        self.reads.insert(self.next_id, ReadFor { pg, what, bytes });
+        // Another OSD's pull is answered at once: its own queue has decided when.
+        let way = if matches!(what, PgRead::Piece(..)) { Way::Besides } else { Way::Scheduled };
+        let given = self.store_meter.begin(self.now, bytes, way);
+        self.reads.insert(self.next_id, ReadFor { pg, what, given });
         self.push(Command::Read { id: ReadId(self.next_id), request });
     }
 
     /// Commits to the store.
     pub fn commit(&mut self, whose: CommitFor, transaction: Transaction) {
         self.next_id += 1;
-        let bytes = transaction.data_bytes();
-        self.store_bytes += bytes;
-        self.store_meter.begin(self.now);
-        self.commits.insert(self.next_id, Committing { began: self.now, whose, bytes });
+        // So has a primary's of what its replicas write.
+        let replicates = matches!(whose, CommitFor::Pg(_, PgCommit::ReplicaWrite(..)));
+        let way = if replicates { Way::Besides } else { Way::Scheduled };
+        let given = self.store_meter.begin(self.now, transaction.data_bytes(), way);
+        self.commits.insert(self.next_id, Committing { began: self.now, whose, given });
         self.push(Command::Commit { id: CommitId(self.next_id), transaction });
     }
 
     /// What was left with a read.
     pub fn take_read(&mut self, id: ReadId) -> Option<ReadFor> {
         let read = self.reads.remove(&id.0)?;
-        self.store_bytes -= read.bytes;
-        self.store_meter.end(self.now, read.bytes);
+        self.store_meter.end(self.now, read.given);
         Some(read)
     }
 
@@ -397,17 +395,11 @@ impl Core {
     /// What was left with a commit.
     pub fn take_commit(&mut self, id: CommitId) -> Option<CommitFor> {
         let commit = self.commits.remove(&id.0)?;
-        self.store_bytes -= commit.bytes;
-        self.store_meter.end(self.now, commit.bytes);
+        self.store_meter.end(self.now, commit.given);
         let took = self.now.since(commit.began);
         self.commit_latency.add(took);
         self.histograms.committed(took);
         Some(commit.whose)
-    }
-
-    /// What the store has to do.
-    pub fn store_load(&self) -> StoreLoad {
-        StoreLoad { ios: self.reads.len() + self.commits.len(), bytes: self.store_bytes }
     }
 
     /// The mean latency of commits since this was last asked, in milliseconds.

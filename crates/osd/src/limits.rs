@@ -111,7 +111,7 @@ pub const SCAN_NAMES_MAX: usize = 1024;
 /// Objects, clones included, that one range of a scrub may have: a member shows some 200 bytes of each, and an object
 /// with more clones than this cannot be scrubbed.
 pub const SCRUB_OBJECTS_MAX: usize = 4096;
-/// Data that a scrub reads at once (`osd_deep_scrub_stride`).
+/// Data that a scrub reads at once at the most (`osd_deep_scrub_stride`).
 pub const SCRUB_STRIDE_BYTES: u64 = 512 << 10;
 /// Entries of a map that a scrub reads at once (`osd_deep_scrub_keys`).
 pub const SCRUB_OMAP_ENTRIES: u64 = 1024;

@@ -388,8 +388,8 @@ impl Osd {
 
     /// Does work now if nothing speaks against it, else when its turn comes.
     pub(crate) fn submit(&mut self, class: WorkClass, cost_bytes: usize, work: Work) {
-        let (now, load) = (self.core.now, self.core.store_load());
-        if self.scheduler.pass(now, load, class, cost_bytes, &work) {
+        let now = self.core.now;
+        if self.core.store_meter.has_room() && self.scheduler.pass(now, class, cost_bytes, &work) {
             self.perform(work, None);
         } else {
             self.scheduler.enqueue(now, class, cost_bytes, work);
@@ -404,7 +404,7 @@ impl Osd {
             self.scheduler.enqueue(self.core.now, WorkClass::BestEffort, 0, Work { pg, what: WorkOf::Trim });
         }
         self.schedule_scrubs();
-        while let Some((mut work, under_way)) = self.scheduler.dequeue(self.core.now, self.core.store_load()) {
+        while let Some((mut work, under_way)) = self.scheduler.dequeue(self.core.now, &self.core.store_meter) {
             if let WorkOf::Request(request) = work.what {
                 let Some(request) = self.still_wanted(request) else { continue };
                 work.what = WorkOf::Request(request);

@@ -1,8 +1,8 @@
 //! The place where the order of work is decided: the crate `qos`, fed with an OSD's work and asked when the store has room.
 //!
 //! Everything an OSD does for others passes through here, with its class and its cost. What the store has been given it
-//! does in an order of its own; so it is given no more at once than it needs to be busy (`StoreLoad`, `Room`), and the rest
-//! waits here, where promises are kept. Work that finds nothing waiting and room in the store goes past the queue.
+//! does in an order of its own; so it is given no more at once than it needs to be busy (`store_meter`), and the rest waits
+//! here, where promises are kept. Work that finds nothing waiting and room in the store goes past the queue.
 //!
 //! Owns the queue and the options that shape it. Refuses to know what work does.
 //!
@@ -14,6 +14,7 @@ mod tenants;
 pub(crate) use options::{QueueOptions, assumed_capacity};
 
 use crate::osd::{Work, WorkOf};
+use crate::store_meter::StoreMeter;
 use admin::{Value, object};
 use base::Instant;
 use maps::tenants::TenantPromise;
@@ -49,15 +50,6 @@ impl WorkClass {
             WorkClass::BestEffort => Class::BestEffort,
         }
     }
-}
-
-/// What the store has been given and not answered, or may be given at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StoreLoad {
-    /// Reads and transactions.
-    pub ios: usize,
-    /// Bytes of data that they move.
-    pub bytes: u64,
 }
 
 /// Says that work is done when it is dropped, to a scheduler that wants to know.
@@ -148,16 +140,15 @@ impl OpQueue {
         taken.source != SET && (capacity - taken.iops).abs() > CAPACITY_NOTICED * taken.iops
     }
 
-    /// Whether work that has just come may run at once.
+    /// Whether work that has just come may run at once; the store has room.
     pub(crate) fn pass(
         &mut self,
         now: Instant,
-        load: StoreLoad,
         class: WorkClass,
         cost_bytes: usize,
         of: &Work,
     ) -> bool {
-        self.has_room(load) && self.queue.is_empty() && self.queue.pass(now, &self.describe(class, cost_bytes, of))
+        self.queue.is_empty() && self.queue.pass(now, &self.describe(class, cost_bytes, of))
     }
 
     /// Takes work of a class; `cost_bytes` is what it will move.
@@ -167,11 +158,11 @@ impl OpQueue {
         assert!(taken.is_ok(), "requests, and turns of placement groups, are bounded far below a scheduler's room");
     }
 
-    /// Gives the next, if any may run now. Whoever holds the second part until the work is done, lets a scheduler know
+    /// Gives the next, if any may run now and the store has room. Whoever holds the second part until the work is done, lets a scheduler know
     /// that wants to.
-    pub(crate) fn dequeue(&mut self, now: Instant, load: StoreLoad) -> Option<(Work, Option<UnderWay>)> {
+    pub(crate) fn dequeue(&mut self, now: Instant, store: &StoreMeter) -> Option<(Work, Option<UnderWay>)> {
         self.wakeup = None;
-        if self.queue.is_empty() || !self.has_room(load) {
+        if self.queue.is_empty() || !store.has_room() {
             return None;
         }
         let wants_to_know = self.options.kind() == Kind::Cfq;
@@ -208,7 +199,7 @@ impl OpQueue {
     }
 
     /// What waits and what is promised, for `dump_op_pq_state`.
-    pub(crate) fn dump(&self, now: Instant, load: StoreLoad) -> Value {
+    pub(crate) fn dump(&self, now: Instant, store: &StoreMeter) -> Value {
         let states = self.queue.states();
         let strict = states.first().map_or(0, |state| state.queued);
         object! {
@@ -223,17 +214,8 @@ impl OpQueue {
                 "scheduler" => (self.queue.len() - strict) as u64,
             },
             "queues" => Value::array(states.iter().map(|state| dump_queue(state, now))),
-            "store" => object! {
-                "ios" => load.ios as u64,
-                "ios_max" => self.options.room.ios as u64,
-                "bytes" => load.bytes,
-                "bytes_max" => self.options.room.bytes,
-            },
+            "store" => store.dump(),
         }
-    }
-
-    fn has_room(&self, load: StoreLoad) -> bool {
-        load.ios < self.options.room.ios && load.bytes < self.options.room.bytes
     }
 
     fn describe(&self, class: WorkClass, cost_bytes: usize, work: &Work) -> qos::Work {

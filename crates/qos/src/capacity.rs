@@ -101,6 +101,11 @@ impl CapacityMeter {
         self.has_learnt.then_some(self.known.capacity)
     }
 
+    /// About how long a piece of work takes alone, as far as it was seen.
+    pub fn base_delay(&self) -> Option<Duration> {
+        self.alone_s.map(Duration::from_secs_f64)
+    }
+
     fn account(&mut self, now: Instant) {
         let window = &mut self.window;
         if window.began == Instant::ZERO {

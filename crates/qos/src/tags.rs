@@ -18,14 +18,14 @@
 //! After Gulati, Merchant and Varman, "mClock: Handling Throughput Variability for Hypervisor IO Scheduling" (OSDI 2010),
 //! and Goyal, Vin and Cheng, "Start-time Fair Queueing" (SIGCOMM 1996).
 //!
-//! Invariants: an idle entrant is in no heap; an active one is either held or ready, and due for a reservation only when
+//! Invariants: an idle entrant is in no tree; an active one is either held or ready, and due for a reservation only when
 //! ready; of no entrant more than `limit * (t + LIMIT_CREDIT)` units and one piece of work go in any time t.
 
 use crate::afar::{Afar, Elsewhere, Settled};
-use crate::heap::Heap;
 use crate::limits::{
     AFAR_CREDIT, BESIDES_UNITS_MAX, LIMIT_CREDIT, OVERLOAD_TURNS, RESERVATION_CREDIT, RESERVED_BYTES_PER_UNIT,
 };
+use crate::min_tree::MinTree;
 use crate::promise::Promise;
 use crate::work::Cost;
 use base::{Duration, Instant};
@@ -85,7 +85,6 @@ impl Charge {
 
 #[derive(Debug)]
 struct Entrant {
-    promise: Promise,
     reservation_ns: Option<(f64, f64)>,
     limit_ns: (f64, f64),
     weight_step: f64,
@@ -98,22 +97,20 @@ struct Entrant {
     /// What its last service moved `p` on by, and its last service by reservation `r`.
     last_step: u64,
     last_reserved: u64,
-    /// How much longer than its reservation says it can wait.
-    patience: u64,
     /// Nothing below it may run before.
     held_until: u64,
     active: bool,
     held: bool,
     /// What it had past this competition since it was served last.
     besides: f64,
-    /// Where others serve it too.
+    /// Where others serve it too, and how far the clock of reservations was behind when it was settled last.
     afar: Option<Box<Afar>>,
+    behind_seen: u64,
 }
 
 impl Entrant {
     fn new(promise: Promise) -> Entrant {
         Entrant {
-            promise,
             reservation_ns: promise.reservation_ns(),
             limit_ns: promise.limit_ns(),
             weight_step: WEIGHT_SCALE / f64::from(promise.parts()),
@@ -124,12 +121,12 @@ impl Entrant {
             period: 0,
             last_step: 0,
             last_reserved: 0,
-            patience: 0,
             held_until: 0,
             active: false,
             held: false,
             besides: 0.0,
             afar: None,
+            behind_seen: 0,
         }
     }
 
@@ -168,7 +165,8 @@ impl Entrant {
     }
 
     /// Others have served it: what was charged for them ahead of the news is corrected.
-    fn settle(&mut self, now: u64, due: u64, others: Elsewhere) -> Settled {
+    fn settle(&mut self, (now, behind): (u64, u64), others: Elsewhere) -> Settled {
+        let due = now.saturating_sub(behind);
         let waits = self.active && self.l.max(self.b) > now;
         let floor = now.saturating_sub(AFAR_CREDIT.as_nanos() as u64);
         let (served, more) = self.afar.get_or_insert_default().settle(others);
@@ -179,7 +177,12 @@ impl Entrant {
         self.l = moved(self.l, floor, more.requests * self.limit_ns.0);
         self.b = moved(self.b, floor, more.bytes * self.limit_ns.1);
         if self.reservation_ns.is_some() {
-            self.r = moved(self.r, due.saturating_sub(AFAR_RESERVATION_CREDIT_NS), more.reserved_ns);
+            // The clock of reservations stands still here while this server cannot keep them; that of the others goes on.
+            // What they have served by it meanwhile would else keep this tag ahead of the clock here for good.
+            let stood = behind - core::mem::replace(&mut self.behind_seen, behind);
+            let floor = due.saturating_sub(AFAR_RESERVATION_CREDIT_NS);
+            let ahead = self.r.saturating_sub(due).min(stood);
+            self.r = moved(self.r - ahead, floor, more.reserved_ns);
         }
         Settled { served, waits, queued: self.active }
     }
@@ -194,14 +197,20 @@ impl Entrant {
 #[derive(Debug, Default)]
 pub(crate) struct Tags {
     entrants: Vec<Entrant>,
+    /// What each is promised: asked for seldom.
+    promises: Vec<Promise>,
+    /// How much longer than its reservation says each of the first can wait.
+    patience_ns: [u64; DEADLINES_MAX],
     free: Vec<u32>,
     active: usize,
+    /// How many have a reservation, idle ones included.
+    reserving: usize,
     /// Ready entrants with a reservation, by `r`.
-    reserved: Heap,
+    reserved: MinTree,
     /// Ready entrants, by `p`.
-    ready: Heap,
+    ready: MinTree,
     /// Active entrants that may not run yet, by when they may.
-    held: Heap,
+    held: MinTree,
     /// The time of weights: the `p` of whom was served last by weight.
     weight_now: u64,
     /// Counts the times that nothing was queued.
@@ -218,17 +227,22 @@ impl Tags {
     /// A new entrant, idle.
     pub(crate) fn add(&mut self, promise: Promise) -> u32 {
         let entrant = Entrant::new(promise);
+        self.reserving += usize::from(entrant.reservation_ns.is_some());
         if let Some(slot) = self.free.pop() {
             self.entrants[slot as usize] = entrant;
+            self.promises[slot as usize] = promise;
             return slot;
         }
         self.entrants.push(entrant);
+        self.promises.push(promise);
         (self.entrants.len() - 1) as u32
     }
 
     /// Forgets an idle entrant.
     pub(crate) fn forget(&mut self, slot: u32) {
-        assert!(!self.entrants[slot as usize].active, "only the idle are forgotten");
+        let entrant = &mut self.entrants[slot as usize];
+        assert!(!entrant.active, "only the idle are forgotten");
+        self.reserving -= usize::from(entrant.reservation_ns.take().is_some());
         self.free.push(slot);
     }
 
@@ -244,7 +258,7 @@ impl Tags {
 
     /// The promise.
     pub(crate) fn promised(&self, slot: u32) -> Promise {
-        self.entrants[slot as usize].promise
+        self.promises[slot as usize]
     }
 
     /// How many have something queued.
@@ -269,8 +283,11 @@ impl Tags {
         };
         let ahead = entrant.p.saturating_sub(present) as f64 / entrant.weight_step;
         let fresh = Entrant::new(promise);
+        self.reserving -= usize::from(entrant.reservation_ns.is_some());
+        self.reserving += usize::from(fresh.reservation_ns.is_some());
         entrant.p = entrant.p.min(present).saturating_add((ahead * fresh.weight_step) as u64);
-        (entrant.promise, entrant.reservation_ns) = (promise, fresh.reservation_ns);
+        self.promises[slot as usize] = promise;
+        entrant.reservation_ns = fresh.reservation_ns;
         if !promise.is_kept_together() {
             entrant.afar = None;
         }
@@ -335,7 +352,8 @@ impl Tags {
 
     /// Who is next.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
-        while let Some((from, slot)) = self.held.first().filter(|(from, _)| *from <= now.0) {
+        while self.held.least().is_some_and(|from| from <= now.0) {
+            let (from, slot) = self.held.first().expect("there is a least one");
             debug_assert_eq!(from, self.entrants[slot as usize].runs_from());
             self.place(now.0, slot);
         }
@@ -362,13 +380,14 @@ impl Tags {
 
     /// Whether some entrants have reservations, and whether one is due.
     pub(crate) fn reservations(&self, now: Instant) -> (bool, bool) {
-        let first = self.reserved.first();
-        (first.is_some(), first.is_some_and(|(r, _)| r <= self.reservations_at(now.0)))
+        (self.reserving > 0, self.reserved.least().is_some_and(|r| r <= self.reservations_at(now.0)))
     }
 
-    /// What waits below an entrant can wait so much longer than its reservation says.
+    /// What waits below an entrant can wait so much longer than its reservation says; heard where deadlines are.
     pub(crate) fn set_patience(&mut self, slot: u32, patience: Duration) {
-        self.entrants[slot as usize].patience = patience.as_nanos() as u64;
+        if let Some(of) = self.patience_ns.get_mut(slot as usize) {
+            *of = patience.as_nanos() as u64;
+        }
     }
 
     /// Of those whose reservations are due, who has to be served soonest lest it falls behind; `first` is the one that has
@@ -382,9 +401,9 @@ impl Tags {
         let is_due = |entrant: &Entrant| {
             entrant.active && !entrant.held && entrant.reservation_ns.is_some() && entrant.r <= due
         };
-        let all = (0..).zip(&self.entrants).filter(|(_, entrant)| is_due(entrant));
-        let soonest = all.min_by_key(|(_, entrant)| entrant.r.saturating_add(entrant.last_reserved + entrant.patience));
-        soonest.map_or(first, |(slot, _)| slot)
+        let deadline = |entrant: &Entrant, patience: u64| entrant.r.saturating_add(entrant.last_reserved + patience);
+        let all = self.entrants.iter().zip(self.patience_ns).zip(0..).filter(|((entrant, _), _)| is_due(entrant));
+        all.min_by_key(|((entrant, patience), _)| deadline(entrant, *patience)).map_or(first, |(_, slot)| slot)
     }
 
     /// An entrant has been served; `stays` while it has more to do.
@@ -425,9 +444,9 @@ impl Tags {
     /// Settles with others who keep the same promise: takes in what they have served since the last time, and gives what was
     /// served here.
     pub(crate) fn settle(&mut self, now: Instant, slot: u32, others: Elsewhere) -> Settled {
-        let due = self.reservations_at(now.0);
+        let behind = self.behind;
         let entrant = &mut self.entrants[slot as usize];
-        let own = entrant.settle(now.0, due, others);
+        let own = entrant.settle((now.0, behind), others);
         if entrant.active {
             self.place(now.0, slot);
         }
@@ -478,7 +497,7 @@ impl Tags {
 
     /// Where a newcomer starts in the time of weights: with whom has had least.
     fn weight_present(&self) -> u64 {
-        self.ready.first().map_or(self.weight_now, |(least, _)| least.max(self.weight_now))
+        self.ready.least().map_or(self.weight_now, |least| least.max(self.weight_now))
     }
 
     fn take_out(&mut self, slot: u32) {

@@ -26,7 +26,7 @@ const STEP: f64 = 1.12;
 /// The order of slices: whether each is larger.
 const ORDER: [bool; 4] = [true, false, false, true];
 /// Throughput gained by a per cent of window, in per cent, at which the size stays.
-const RESPONSE_WANTED: f64 = 0.04;
+const RESPONSE_WANTED: f64 = 0.06;
 /// How far the size follows what was seen, on a logarithmic scale.
 const GAIN: f64 = 1.5;
 /// The most by which it shrinks and grows at a time, on that scale. A window too small costs throughput: out of it fast.

@@ -12,12 +12,11 @@
 //! Invariant: the options in force follow from the settings and from what was learnt. Nothing is written back, so no value
 //! of a profile is left over in another.
 
-use super::StoreLoad;
 use crate::osd::Work;
 use admin::Settings;
 use base::Instant;
 use qos::{
-    AnyScheduler, Cfq, CfqConfig, Class, CostModel, Fifo, MClock, MClockConfig, Priority, Profile, Promise, Wpq,
+    AnyScheduler, Cfq, CfqConfig, Class, CostModel, Fifo, Load, MClock, MClockConfig, Priority, Profile, Promise, Wpq,
     WpqConfig,
 };
 
@@ -99,8 +98,8 @@ pub(crate) struct QueueOptions {
     pub(crate) cost: CostModel,
     /// By class: clients, recovery, best effort.
     pub(super) priorities: [u8; 3],
-    /// What the store is given at once.
-    pub(super) room: StoreLoad,
+    /// What the store is given at once at the most, and whether it is to be learnt how much less will do.
+    pub(crate) room: (Load, bool),
 }
 
 impl QueueOptions {
@@ -139,10 +138,7 @@ impl QueueOptions {
                 priority("osd_recovery_op_priority"),
                 priority("osd_snap_trim_priority"),
             ],
-            room: StoreLoad {
-                ios: of_device("osd_op_queue_store_ios").max(1.0) as usize,
-                bytes: settings.number("osd_op_queue_store_bytes").max(1.0) as u64,
-            },
+            room: room(settings, of_device("osd_op_queue_store_ios")),
         }
     }
 
@@ -194,6 +190,14 @@ impl QueueOptions {
         }
         true
     }
+}
+
+/// What the store may have at once. Who says how many operations, means so many.
+fn room(settings: &Settings, ios: f64) -> (Load, bool) {
+    let (ios, learns) = (ios.max(1.0), settings.number("osd_op_queue_store_ios") <= 0.0);
+    let bytes = settings.number("osd_op_queue_store_bytes").max(1.0) as u64;
+    let units = if learns { ios } else { qos::limits::WINDOW_LOAD_MAX };
+    (Load { ios: ios as usize, bytes, units }, learns)
 }
 
 /// The nine values of the profile `custom`. What would contradict itself is brought into range: a weight of 0 to 1, a
@@ -269,8 +273,9 @@ mod tests {
     fn an_option_without_a_device_in_its_name_wins_if_it_is_set() {
         let set = mclock(&[("osd_mclock_cost_per_io_usec", "100"), ("osd_mclock_cost_per_io_usec_ssd", "7")], false);
         assert!((set.cost.per_io - 0.1).abs() < 1e-9);
-        assert_eq!(QueueOptions::of(&settings(&[]), true, None).room.ios, 32);
-        let room = QueueOptions::of(&settings(&[("osd_op_queue_store_ios", "5")]), true, None).room;
-        assert_eq!(room, StoreLoad { ios: 5, bytes: 64 << 20 });
+        let (room, learns) = QueueOptions::of(&settings(&[]), true, None).room;
+        assert_eq!((room.ios, room.units, learns), (32, 32.0, true));
+        let (room, learns) = QueueOptions::of(&settings(&[("osd_op_queue_store_ios", "5")]), true, None).room;
+        assert_eq!((room.ios, room.bytes, learns), (5, 64 << 20, false));
     }
 }

@@ -4,9 +4,9 @@
 //! tree exactly when its ring is not empty and it is not being served.
 
 use super::think::ThinkTime;
-use crate::heap::Heap;
 use crate::limits::{FLOWS_KEPT_MIN, FLOWS_MAX};
 use crate::lists::{List, Lists, Waiting};
+use crate::min_tree::MinTree;
 use crate::work::{Class, GroupId, StreamId, Work};
 use base::Instant;
 use base::hash::FixedHashMap;
@@ -59,7 +59,7 @@ pub(crate) struct Groups<T> {
     by_stream: FixedHashMap<StreamKey, u32>,
     free: Vec<u32>,
     waiting: Lists<Waiting<T>>,
-    tree: Heap,
+    tree: MinTree,
     /// The weights of all groups that compete.
     weights: u64,
     present: u64,
@@ -77,7 +77,7 @@ impl<T> Default for Groups<T> {
             by_stream: FixedHashMap::default(),
             free: Vec::new(),
             waiting: Lists::default(),
-            tree: Heap::default(),
+            tree: MinTree::default(),
             weights: 0,
             present: 0,
             served: None,

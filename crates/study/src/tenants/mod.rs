@@ -1,7 +1,9 @@
 //! The study `tenants`: what a thousand tenants of four OSDs get while others want all they can have.
 //!
-//! In virtual time only: each OSD is `qos::MClock` before a model of a device, in one shard or several, and all of them
-//! settle every 100 ms, as OSDs do. Half of the tenants are victims, who ask for less than is reserved for them and want
+//! In virtual time only: each OSD is `qos::MClock` before a model of a device, which is given as much at once as
+//! `qos::Window` lets it have, and all of them settle every 100 ms, as OSDs do. An OSD has one shard or several. They share
+//! one window, and either one queue, so that their number says who does the work and not in which order, or have a queue
+//! each, which must settle with the others as those of other OSDs do. Half of the tenants are victims, who ask for less than is reserved for them and want
 //! it soon; a quarter have the same reservation and want more; an eighth are held to a limit; an eighth are hogs to whom
 //! nothing is promised. Each OSD recovers and scrubs besides.
 
@@ -54,12 +56,15 @@ impl Company {
 struct Case {
     device: DeviceModel,
     shards: u32,
+    /// Queues of an OSD: one for all its shards, or one for each.
+    queues: u32,
     company: Company,
 }
 
 impl Case {
     fn name(&self, company: Company) -> String {
-        format!("{}, shards {}, {}", self.device.name, self.shards, company.name())
+        let each = if self.queues > 1 { ", a queue each" } else { "" };
+        format!("{}, shards {}{each}, {}", self.device.name, self.shards, company.name())
     }
 }
 
@@ -83,8 +88,11 @@ impl TenantsStudy {
         let mut cases = Vec::new();
         for device in &options.devices {
             for shards in &options.shards {
-                for company in [Company::Alone, Company::Promised, Company::Unpromised] {
-                    cases.push(Case { device: device.clone(), shards: *shards, company });
+                let queues = if *shards == 1 { vec![1] } else { vec![1, *shards] };
+                for queues in queues {
+                    for company in [Company::Alone, Company::Promised, Company::Unpromised] {
+                        cases.push(Case { device: device.clone(), shards: *shards, queues, company });
+                    }
                 }
             }
         }
@@ -106,8 +114,9 @@ impl Study for TenantsStudy {
     fn about(&self) -> Vec<String> {
         vec![
             "Four OSDs, each a queue of Loligo's crate qos (mClock, high_client_ops) before a model of a device in virtual \
-             time, in as many shards as the configuration says; a request goes to any of them. They tell one another \
-             every 100 ms what each has served. Nothing is replicated."
+             time, in as many shards as the configuration says, of one queue or a queue each; a request goes to any of \
+             them. Queues tell one another every 100 ms what each has served. What a device is given at once is \
+             learnt (qos::Window), and an OSD's own reads come in pieces of a quarter of that. Nothing is replicated."
                 .to_owned(),
             "Of the tenants one half are victims: they ask for 80% of what is reserved for each, at random times. A \
              quarter have the same reservation and keep 16 requests under way; an eighth are held to a limit of as much; \

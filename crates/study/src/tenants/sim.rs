@@ -1,4 +1,4 @@
-//! Tenants before OSDs of several shards before models of devices, in virtual time.
+//! Tenants before OSDs of several queues before models of devices, in virtual time.
 
 use super::{Case, Company, TenantsOptions};
 use crate::latency::Latencies;
@@ -53,14 +53,14 @@ struct Request {
 }
 
 struct Osd {
-    shards: Vec<MClock<Request>>,
+    queues: Vec<MClock<Request>>,
     device: Device,
     window: Window,
     under_way: BTreeMap<IoId, (Work, Request)>,
-    /// Which shard is asked first: each in turn.
+    /// Which queue is asked first: each in turn.
     turn: usize,
     timer: Option<Instant>,
-    /// What each shard has last told of each tenant.
+    /// What each queue has last told of each tenant.
     told: Vec<Vec<Settled>>,
 }
 
@@ -129,15 +129,15 @@ impl Run {
         let osds = (0..OSDS)
             .map(|_| {
                 let ledger = Arc::new(Ledger::default());
-                let mut shards: Vec<MClock<Request>> =
-                    (0..case.shards).map(|_| MClock::sharing(config, Arc::clone(&ledger))).collect();
+                let mut queues: Vec<MClock<Request>> =
+                    (0..case.queues).map(|_| MClock::sharing(config, Arc::clone(&ledger))).collect();
                 if case.company != Company::Unpromised {
-                    shards.iter_mut().for_each(|shard| promise(shard, &tenants, rate));
+                    queues.iter_mut().for_each(|queue| promise(queue, &tenants, rate));
                 }
-                let told = vec![vec![Settled::default(); count]; shards.len()];
+                let told = vec![vec![Settled::default(); count]; queues.len()];
                 let device = Device::new(case.device.clone(), rng.u64());
                 let most = Load { ios: STORE_IOS_MAX, bytes: STORE_BYTES_MAX, units: STORE_IOS_MAX as f64 };
-                Osd { shards, device, window: Window::new(most, true), under_way: BTreeMap::new(), turn: 0, timer: None, told }
+                Osd { queues, device, window: Window::new(most, true), under_way: BTreeMap::new(), turn: 0, timer: None, told }
             })
             .collect();
         let mut run = Run {
@@ -222,9 +222,9 @@ impl Run {
     }
 
     fn enqueue(&mut self, now: Instant, osd: usize, work: Work, request: Request) {
-        let shards = &mut self.osds[osd].shards;
-        let shard = self.rng.below(shards.len() as u64) as usize;
-        shards[shard].enqueue(now, work, request).expect("senders have few requests each");
+        let queues = &mut self.osds[osd].queues;
+        let queue = self.rng.below(queues.len() as u64) as usize;
+        queues[queue].enqueue(now, work, request).expect("senders have few requests each");
     }
 
     fn done(&mut self, now: Instant, osd: usize, io: IoId, measured: bool) {
@@ -255,10 +255,10 @@ impl Run {
         let of = &mut self.osds[osd];
         of.timer = None;
         let mut idle = 0;
-        while idle < of.shards.len() && of.window.has_room() {
-            let shard = of.turn;
-            of.turn = (of.turn + 1) % of.shards.len();
-            match of.shards[shard].dequeue(now) {
+        while idle < of.queues.len() && of.window.has_room() {
+            let queue = of.turn;
+            of.turn = (of.turn + 1) % of.queues.len();
+            match of.queues[queue].dequeue(now) {
                 Dequeued::Ready(work, request) => {
                     idle = 0;
                     self.next_io += 1;
@@ -276,7 +276,7 @@ impl Run {
         }
     }
 
-    /// Each shard of each OSD settles with what all others told the last time.
+    /// Each queue of each OSD settles with what all others told the last time.
     fn settle(&mut self, now: Instant) {
         for (tenant, kind) in self.tenants.iter().enumerate() {
             if *kind == Kind::Hog {
@@ -286,9 +286,9 @@ impl Run {
             let told = self.osds.iter().flat_map(|osd| osd.told.iter().map(|told| &told[tenant]));
             told.for_each(|settled| all.add(settled));
             for osd in &mut self.osds {
-                for (shard, mine) in osd.shards.iter_mut().zip(&mut osd.told) {
+                for (queue, mine) in osd.queues.iter_mut().zip(&mut osd.told) {
                     let others = all.without(&mine[tenant]);
-                    mine[tenant] = shard.settle(now, Class::Client, GroupId(tenant as u32 + 1), others);
+                    mine[tenant] = queue.settle(now, Class::Client, GroupId(tenant as u32 + 1), others);
                 }
             }
         }
@@ -330,14 +330,14 @@ fn abilities(case: &Case) -> (f64, f64) {
     }
 }
 
-fn promise(shard: &mut MClock<Request>, tenants: &[Kind], rate: f64) {
+fn promise(queue: &mut MClock<Request>, tenants: &[Kind], rate: f64) {
     for (group, kind) in (1..).zip(tenants) {
         let promise = match kind {
             Kind::Victim | Kind::Greedy => Promise::new(rate, 1, None),
             Kind::Limited => Promise::new(0.0, 1, Some(rate)),
             Kind::Hog => continue,
         };
-        shard.promise_group(BEGIN, Class::Client, GroupId(group), Some(promise.expect("sound")));
+        queue.promise_group(BEGIN, Class::Client, GroupId(group), Some(promise.expect("sound")));
     }
 }
 
@@ -386,7 +386,7 @@ mod tests {
         let device = DeviceModel::named("ssd").expect("a model");
         let options = TenantsOptions { devices: vec![device.clone()], tenants: 96, shards: vec![1, 4], seconds: 6 };
         let get = |shards, company| {
-            let case = Case { device: device.clone(), shards, company };
+            let case = Case { device: device.clone(), shards, queues: shards, company };
             let measured = run(&options, &case, 1, &Progress::new(1));
             ["reservation_met_percent", "limit_reached_percent"].map(|key| measured.value(key).expect("measured"))
         };

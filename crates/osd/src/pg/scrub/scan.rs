@@ -34,6 +34,8 @@ pub struct Scan {
     number: u32,
     deep: bool,
     urgent: bool,
+    /// Bytes of data that are read at once.
+    stride: u64,
     /// The store has been asked and has not answered: a turn that an abandoned scan has left asks nothing twice.
     asked: bool,
     /// Where the next names are to be listed; none once all are.
@@ -70,7 +72,7 @@ impl Reading {
         }
     }
 
-    fn want(&self, deep: bool) -> ObjectWant {
+    fn want(&self, deep: bool, stride: u64) -> ObjectWant {
         let first = self.shown.is_none();
         let reads = deep && !self.only_attrs;
         let entries = |entries| OmapWant::Range {
@@ -88,7 +90,7 @@ impl Reading {
         };
         ObjectWant {
             attrs: if first { AttrsWant::All } else { AttrsWant::None },
-            data: if data { vec![Extent { offset: self.data_read, len: SCRUB_STRIDE_BYTES }] } else { Vec::new() },
+            data: if data { vec![Extent { offset: self.data_read, len: stride }] } else { Vec::new() },
             omap_header: first && !self.only_attrs,
             omap,
             uncached: true,
@@ -148,6 +150,7 @@ impl Scan {
             number: 0,
             deep,
             urgent,
+            stride: SCRUB_STRIDE_BYTES,
             asked: false,
             list_from: Some(from),
             to,
@@ -164,7 +167,7 @@ impl Scan {
         }
         let object = self.object.get_or_insert_with(|| Reading::new(false));
         let id = self.names.front().expect("an object that is read has a name");
-        Next::Read(ReadWhat::Object(id.clone(), object.want(self.deep)))
+        Next::Read(ReadWhat::Object(id.clone(), object.want(self.deep, self.stride)))
     }
 
     /// Takes names. False if there are more than a range may have.
@@ -227,11 +230,13 @@ impl Pg {
 
     fn go_on_scanning(&mut self, core: &mut Core) {
         let Some(scan) = &mut self.scan else { return };
+        // What the store has before it is worked on in its order: a client's small read waits for a large one.
+        scan.stride = SCRUB_STRIDE_BYTES.min(core.store_meter.piece_bytes());
         match scan.next() {
             Next::Done => self.end_scan(core, true),
             Next::Read(_) if scan.urgent => self.scan_turn(core),
             Next::Read(what) => {
-                let cost = if scan.deep && matches!(what, ReadWhat::Object(..)) { SCRUB_STRIDE_BYTES } else { 0 };
+                let cost = if scan.deep && matches!(what, ReadWhat::Object(..)) { scan.stride } else { 0 };
                 core.scrubs.want_turn(self.id, cost as usize);
             }
         }

@@ -141,13 +141,7 @@ impl OpQueue {
     }
 
     /// Whether work that has just come may run at once; the store has room.
-    pub(crate) fn pass(
-        &mut self,
-        now: Instant,
-        class: WorkClass,
-        cost_bytes: usize,
-        of: &Work,
-    ) -> bool {
+    pub(crate) fn pass(&mut self, now: Instant, class: WorkClass, cost_bytes: usize, of: &Work) -> bool {
         self.queue.is_empty() && self.queue.pass(now, &self.describe(class, cost_bytes, of))
     }
 

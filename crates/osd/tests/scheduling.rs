@@ -198,6 +198,23 @@ fn a_tenant_has_one_limit_in_all() {
     assert_eq!(answered(&c, 1, &tids), 400, "without a promise, without a limit");
 }
 
+/// What is in the store and what may be is shown: a window that is learnt, or what somebody says.
+#[test]
+fn the_window_of_the_store_is_shown() {
+    let mut c = Cluster::new(77, 1, 1, 1, 8);
+    let shown = |c: &mut Cluster, name: &str| {
+        let dump = c.admin(0, r#"{"prefix":"dump_op_pq_state"}"#);
+        dump["OSD:ShardedOpWQ:0"]["store"][name].as_f64()
+    };
+    assert_eq!((shown(&mut c, "window"), shown(&mut c, "ios_max")), (Some(128.0), Some(128.0)));
+    assert_eq!((shown(&mut c, "units"), shown(&mut c, "base_delay_ms")), (Some(0.0), None), "nothing was done yet");
+    set(&mut c, 1, &[("osd_op_queue_store_ios", "4")]);
+    assert_eq!(shown(&mut c, "ios_max"), Some(4.0));
+    assert!(shown(&mut c, "window").is_some_and(|units| units > 1000.0), "operations are counted, whatever they cost");
+    set(&mut c, 1, &[("osd_op_queue_store_ios", "0"), ("osd_op_queue_store_ios_ssd", "16")]);
+    assert_eq!((shown(&mut c, "window"), shown(&mut c, "ios_max")), (Some(16.0), Some(16.0)));
+}
+
 #[test]
 fn the_store_is_given_no_more_than_it_may_have_at_once() {
     let mut c = Cluster::new(75, 1, 1, 1, 8);

@@ -46,7 +46,8 @@
 //!
 //! A group's promise may be kept by several servers together: each calls [`MClock::settle`] every so often with what the
 //! others say they have served (`afar`, `tests/servers.rs`).
-//! Promises are shares of what a device can do: [`CapacityMeter`] learns that from the device at work.
+//! Promises are shares of what a device can do: [`CapacityMeter`] learns that from the device at work. How much it is to be
+//! given at once, so that what waits waits in the scheduler, [`Window`] learns.
 //!
 //! Owns order, and nothing else: not the work, not the device, not where promises come from. Bounds are in [`limits`].
 //!

@@ -11,6 +11,8 @@
 const FAN: usize = 8;
 /// The key of a slot that is not in.
 const NONE: u64 = u64::MAX;
+/// The largest key; a larger one counts as this.
+pub(crate) const KEY_MAX: u64 = NONE - 1;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -49,7 +51,8 @@ impl MinTree {
         let key = self.least()?;
         let mut at = 0;
         for level in self.levels.iter().rev() {
-            let place = level[at].0.iter().position(|entry| *entry == key).expect("a minimum is that of an entry below");
+            let place =
+                level[at].0.iter().position(|entry| *entry == key).expect("a minimum is that of an entry below");
             at = at * FAN + place;
         }
         Some((key, at as u32))
@@ -65,7 +68,7 @@ impl MinTree {
         if slot as usize >= self.levels[0].len() * FAN {
             self.grow(slot as usize / FAN + 1);
         }
-        self.len += usize::from(self.replace(slot as usize, key.min(NONE - 1)) == NONE);
+        self.len += usize::from(self.replace(slot as usize, key.min(KEY_MAX)) == NONE);
     }
 
     /// Takes a slot out, if it is in.

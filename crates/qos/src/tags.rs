@@ -25,7 +25,7 @@ use crate::afar::{Afar, Elsewhere, Settled};
 use crate::limits::{
     AFAR_CREDIT, BESIDES_UNITS_MAX, LIMIT_CREDIT, OVERLOAD_TURNS, RESERVATION_CREDIT, RESERVED_BYTES_PER_UNIT,
 };
-use crate::min_tree::MinTree;
+use crate::min_tree::{KEY_MAX, MinTree};
 use crate::promise::Promise;
 use crate::work::Cost;
 use base::{Duration, Instant};
@@ -136,7 +136,7 @@ impl Entrant {
 
     /// When its limits, and what is below it, let it run.
     fn runs_from(&self) -> u64 {
-        self.l.max(self.b).max(self.held_until)
+        self.l.max(self.b).max(self.held_until).min(KEY_MAX)
     }
 
     fn charge_limits(&mut self, now: u64, charge: Charge) {
@@ -398,9 +398,8 @@ impl Tags {
             return first;
         }
         let due = self.reservations_at(now);
-        let is_due = |entrant: &Entrant| {
-            entrant.active && !entrant.held && entrant.reservation_ns.is_some() && entrant.r <= due
-        };
+        let is_due =
+            |entrant: &Entrant| entrant.active && !entrant.held && entrant.reservation_ns.is_some() && entrant.r <= due;
         let deadline = |entrant: &Entrant, patience: u64| entrant.r.saturating_add(entrant.last_reserved + patience);
         let all = self.entrants.iter().zip(self.patience_ns).zip(0..).filter(|((entrant, _), _)| is_due(entrant));
         all.min_by_key(|((entrant, patience), _)| deadline(entrant, *patience)).map_or(first, |(_, slot)| slot)

@@ -13,8 +13,8 @@ use crate::promise::Promise;
 use crate::scheduler::Dequeued;
 use crate::tags::{Charge, Next, Phase, Tags};
 use crate::work::{Cost, CostModel, GroupId, StreamId, Work};
-use base::{Duration, Instant};
 use base::hash::FixedHashMap;
+use base::{Duration, Instant};
 
 /// Whose work counts as one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -424,3 +424,37 @@ fn cfq_does_not_wait_for_who_thinks_long() {
     }
     assert!(idle <= 25, "{idle} ms of 1250 spent waiting");
 }
+
+/// A tenant with a reservation that asks now and then, beside others of its class without end and background work in large
+/// pieces: it waits for what the device has begun, and for nothing else.
+#[test]
+fn who_is_promised_something_waits_for_one_piece_of_others_work() {
+    let mut queue = mclock(Profile::HighClientOps.promises(1000.0));
+    let promise = Promise::new(100.0, 1, None).expect("sound");
+    queue.promise_group(BEGIN, Class::Client, GroupId(1), Some(promise));
+    let others: Vec<Work> = [(Class::Client, 1), (Class::Client, 1), (Class::Recovery, 12), (Class::BestEffort, 12)]
+        .into_iter()
+        .zip(2..)
+        .map(|((class, ios), stream)| with_ios(work(class, 0, stream), ios))
+        .collect();
+    for n in (0..others.len()).cycle().take(4 * others.len()) {
+        queue.enqueue(BEGIN, others[n], n + 1).expect("there is room");
+    }
+    let (mut now, mut came, mut asks_at, mut waits) = (BEGIN, BEGIN, BEGIN, Vec::new());
+    while now < BEGIN + Duration::from_secs(30) {
+        if asks_at <= now {
+            queue.enqueue(now, work(Class::Client, 1, 1), 0).expect("there is room");
+            came = asks_at;
+            asks_at = asks_at + Duration::from_millis(37);
+        }
+        let (done, who) = queue.dequeue(now).ready().expect("there is always work");
+        match who {
+            0 => waits.push(now.since(came)),
+            n => queue.enqueue(now, others[n - 1], n).expect("there is room"),
+        }
+        now = now + Duration::from_millis(u64::from(done.cost.ios));
+    }
+    // At first nobody has fallen behind, and large pieces go as soon as anything else.
+    let longest = waits[waits.len() / 10..].iter().max().expect("it was served");
+    assert!(waits.len() > 700 && *longest <= Duration::from_millis(12), "{longest:?} of {}", waits.len());
+}

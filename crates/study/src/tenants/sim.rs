@@ -7,8 +7,8 @@ use crate::progress::Progress;
 use base::{Duration, Instant, Rng};
 use device::{Device, Io, IoId, IoKind, Media};
 use qos::{
-    Class, Cost, CostModel, Dequeued, Elsewhere, GroupId, Ledger, Load, MClock, MClockConfig, Priority, Profile, Promise,
-    Scheduler, Served, Settled, StreamId, Way, Window, Work,
+    Class, Cost, CostModel, Dequeued, Elsewhere, GroupId, Ledger, Load, MClock, MClockConfig, Priority, Profile,
+    Promise, Scheduler, Served, Settled, StreamId, Way, Window, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -137,7 +137,15 @@ impl Run {
                 let told = vec![vec![Settled::default(); count]; queues.len()];
                 let device = Device::new(case.device.clone(), rng.u64());
                 let most = Load { ios: STORE_IOS_MAX, bytes: STORE_BYTES_MAX, units: STORE_IOS_MAX as f64 };
-                Osd { queues, device, window: Window::new(most, true), under_way: BTreeMap::new(), turn: 0, timer: None, told }
+                Osd {
+                    queues,
+                    device,
+                    window: Window::new(most, true),
+                    under_way: BTreeMap::new(),
+                    turn: 0,
+                    timer: None,
+                    told,
+                }
             })
             .collect();
         let mut run = Run {

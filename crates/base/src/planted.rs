@@ -136,6 +136,19 @@ bugs! {
         from "logs without checksums over their body";
     CheckpointUnflushed "checkpoint-unflushed", "A checkpoint counts before the pages that it consists of are durable.",
         from "copy-on-write trees: a root that is written too soon";
+    // Schedulers. No simulated run looks at shares; the checks of `qos` (`tests/planted.rs`) find these.
+    IdleKeepCredit "idle-keep-credit", "Who comes back is served for all the time that it had nothing to do.",
+        from "virtual clocks that only service moves on; mClock's idle clients (OSDI 2010, section 3.2)";
+    WeightUsesReservation "weight-uses-reservation", "What is served by weight is held against the reservation.",
+        from "mClock (OSDI 2010, section 3.2): reservation tags of who was served by weight";
+    WeightBeforeReservation "weight-before-reservation", "A reservation that is due waits for its turn by weight.",
+        from "proportional shares taken for guarantees";
+    ShardsUnheard "shards-unheard", "Each shard keeps a limit as if it had the device for itself.",
+        from "Ceph's mClock with several shards of an OSD";
+    BytesFree "bytes-free", "Limits count requests, and not the bytes that they move.",
+        from "Ceph's mClock before costs in bytes";
+    OthersUnsettled "others-unsettled", "A server takes no note of what others have served of a tenant.",
+        from "dmClock without delta and rho";
 }
 
 thread_local! {
@@ -152,6 +165,11 @@ impl Bug {
     /// Plants a bug for whatever this thread drives, or none, until the guard goes.
     pub fn plant(bug: Option<Bug>) -> Planting {
         Planting { before: PLANTED.replace(bug) }
+    }
+
+    /// Whether simulated runs have to find it. The others are for the checks of the part that they break.
+    pub fn is_simulated(self) -> bool {
+        self < Bug::IdleKeepCredit
     }
 
     /// What is listed of it.

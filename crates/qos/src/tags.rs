@@ -28,7 +28,7 @@ use crate::limits::{
 use crate::min_tree::{KEY_MAX, MinTree};
 use crate::promise::Promise;
 use crate::work::Cost;
-use base::{Duration, Instant};
+use base::{Bug, Duration, Instant};
 
 /// Of the time of weights, in a unit of work at weight 1.
 const WEIGHT_SCALE: f64 = (1u64 << 20) as f64;
@@ -143,6 +143,9 @@ impl Entrant {
         let credit = if self.afar.is_some() { AFAR_CREDIT } else { LIMIT_CREDIT };
         let floor = now.saturating_sub(credit.as_nanos() as u64);
         let (mut requests, mut bytes) = (charge.limited, charge.bytes as f64);
+        if Bug::BytesFree.is_planted() {
+            bytes = 0.0;
+        }
         if let Some(afar) = &mut self.afar {
             (requests, bytes) = afar.served(requests, bytes);
         }
@@ -169,6 +172,7 @@ impl Entrant {
         let due = now.saturating_sub(behind);
         let waits = self.active && self.l.max(self.b) > now;
         let floor = now.saturating_sub(AFAR_CREDIT.as_nanos() as u64);
+        let others = if Bug::OthersUnsettled.is_planted() { Elsewhere::default() } else { others };
         let (served, more) = self.afar.get_or_insert_default().settle(others);
         let moved = |tag: u64, floor: u64, ns: f64| {
             let tag = if ns > 0.0 { tag.max(floor) } else { tag };
@@ -308,7 +312,8 @@ impl Tags {
             (entrant.period, entrant.p) = (period, 0);
         }
         // Just behind whom it finds there: newcomers without end must not keep anybody waiting for ever.
-        entrant.p = entrant.p.max(present.saturating_add(1));
+        let keeps_credit = Bug::IdleKeepCredit.is_planted();
+        entrant.p = if keeps_credit { entrant.p } else { entrant.p.max(present.saturating_add(1)) };
         // Who has done nothing here may have been busy elsewhere.
         let afar = entrant.afar.is_some();
         let floor = if afar { now.0.saturating_sub(AFAR_CREDIT.as_nanos() as u64) } else { now.0 };
@@ -367,7 +372,7 @@ impl Tags {
                 self.overloaded = false;
             }
             let by_weight = self.overloaded && self.turns + 1 >= OVERLOAD_TURNS;
-            if r <= self.reservations_at(now.0) && !by_weight {
+            if r <= self.reservations_at(now.0) && !by_weight && !Bug::WeightBeforeReservation.is_planted() {
                 return Next::Entrant(self.most_urgent(now.0, slot), Phase::Reservation);
             }
         }
@@ -414,6 +419,9 @@ impl Tags {
                 self.turns += u32::from(self.overloaded);
             }
             Phase::Weight => {
+                if Bug::WeightUsesReservation.is_planted() {
+                    entrant.charge_reservation(charge);
+                }
                 self.weight_now = self.weight_now.max(entrant.p);
                 self.turns = 0;
             }

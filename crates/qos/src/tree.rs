@@ -265,6 +265,9 @@ impl<T> Tree<T> {
     /// A branch in which some flows have reservations and none is due keeps a little of its own for them: so they need not
     /// wait for it when they come. What waits there meanwhile is promised nothing in particular.
     fn be_patient(&mut self, now: Instant) {
+        if !self.top.reservations(now).0 {
+            return;
+        }
         for (number, branch) in (0..).zip(&self.branches) {
             let patience = match branch.tags.reservations(now) {
                 (true, false) => UNPROMISED_PATIENCE,

@@ -101,7 +101,8 @@ pub(crate) struct SimArgs {
 }
 
 fn names_of_bugs() -> PossibleValuesParser {
-    let names = BUGS.iter().map(|listed| listed.name).chain(["all", "list", "none"]);
+    let names =
+        BUGS.iter().filter(|listed| listed.bug.is_simulated()).map(|listed| listed.name).chain(["all", "list", "none"]);
     PossibleValuesParser::new(names)
 }
 

@@ -27,7 +27,10 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<()> {
     }
     match (args.planted.as_deref(), args.seed, args.seeds) {
         (Some("list"), ..) => planted::list(args.format),
-        (Some("all"), ..) => return planted::run(args, &BUGS.iter().map(|listed| listed.bug).collect::<Vec<_>>()),
+        (Some("all"), ..) => {
+            let bugs: Vec<_> = BUGS.iter().map(|listed| listed.bug).filter(|bug| bug.is_simulated()).collect();
+            return planted::run(args, &bugs);
+        }
         (_, Some(seed), _) if args.shrink => return make_simpler(args, seed),
         (_, Some(seed), _) => return run_one(args, seed),
         (_, None, seeds) => match (args.bug(), seeds) {

@@ -20,13 +20,13 @@ const SHOWN: usize = 90;
 pub(crate) fn list(format: Format) {
     match format {
         Format::Plain => {
-            for Listed { name, breaks, origin, .. } in BUGS {
+            for Listed { name, breaks, origin, .. } in BUGS.iter().filter(|listed| listed.bug.is_simulated()) {
                 println!("{name:26} {breaks} ({origin})");
             }
         }
         Format::Json => {
             let one = |listed: &Listed| json!({"name": listed.name, "breaks": listed.breaks, "origin": listed.origin});
-            println!("{}", json!(BUGS.iter().map(one).collect::<Vec<_>>()));
+            println!("{}", json!(BUGS.iter().filter(|listed| listed.bug.is_simulated()).map(one).collect::<Vec<_>>()));
         }
     }
 }

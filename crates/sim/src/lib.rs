@@ -36,4 +36,4 @@ mod world;
 
 pub use faults::{Fault, Faults};
 pub use options::{Options, QUEUES, Report, STORES, shrink};
-pub use run::run;
+pub use run::{run, run_with_log};

@@ -36,9 +36,15 @@ pub(crate) const SCRUB: u64 = 1 << 61;
 
 /// Runs a whole cluster in virtual time. The same options give the same report, trace hash included.
 pub fn run(options: &Options) -> Report {
+    run_with_log(options, None)
+}
+
+/// The same, and `listener` hears what daemons log, and which faults strike, as it happens.
+pub fn run_with_log(options: &Options, listener: Option<fn(&str)>) -> Report {
     let _witness = Witness(options.command());
     let _planting = Bug::plant(options.planted);
     let mut run = Run::new(options);
+    run.world.listener = listener;
     run.live();
     run.report()
 }

@@ -22,6 +22,7 @@ impl Run {
         let Some(kind) = faults.pick(&mut self.world.rng).filter(|_| self.faulty) else { return };
         self.plan_fault();
         self.faults += 1;
+        self.world.note(&format!("fault: {kind:?}"));
         if faults.has(Fault::Snapshot) {
             self.snapshot();
         }
@@ -106,6 +107,7 @@ impl Run {
     }
 
     fn crash(&mut self, node: NodeId, down_ms_max: u64) {
+        self.world.note(&format!("{} loses power", self.world.nodes[node.0].name));
         self.world.kill(node);
         let at = self.world.now + self.some_ms(down_ms_max);
         self.world.plan(at, Event::Start(node));

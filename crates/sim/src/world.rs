@@ -66,6 +66,8 @@ pub(crate) struct World {
     pub(crate) failures: Vec<String>,
     /// What daemons wrote to their logs, the last lines.
     pub(crate) log: std::collections::VecDeque<String>,
+    /// Who is told each line at once.
+    pub(crate) listener: Option<fn(&str)>,
     queue: Queue<Event>,
     /// The checksum of each map that anybody was seen to have.
     maps: BTreeMap<Epoch, u32>,
@@ -86,6 +88,7 @@ impl World {
             events: 0,
             failures: Vec::new(),
             log: std::collections::VecDeque::new(),
+            listener: None,
             queue: Queue::new(),
             maps: BTreeMap::new(),
         }
@@ -397,11 +400,8 @@ impl World {
                 return running.messenger.command(shown, command);
             }
             (Output::Log(text), _) => {
-                if self.log.len() == LOG_LINES_KEPT {
-                    self.log.pop_front();
-                }
-                let since = now.since(BEGINNING);
-                return self.log.push_back(format!("{:.6} {}: {text}", since.as_secs_f64(), node.name));
+                let line = format!("{}: {text}", node.name);
+                return self.note(&line);
             }
             (Output::Stopped, _) => {
                 self.failures.push(format!("{} stopped by itself", node.name));
@@ -434,6 +434,18 @@ impl World {
             _ => unreachable!("engines only ask disks that they have"),
         };
         self.plan(done.0, Event::Stored { node: id, life, what: done.1 });
+    }
+
+    /// Keeps a line for the report of a failure.
+    pub(crate) fn note(&mut self, line: &str) {
+        let line = format!("{:.6} {line}", self.now.since(BEGINNING).as_secs_f64());
+        if let Some(listener) = self.listener {
+            listener(&line);
+        }
+        if self.log.len() == LOG_LINES_KEPT {
+            self.log.pop_front();
+        }
+        self.log.push_back(line);
     }
 
     /// Lets a drive do what it can now; what has ended its OSD hears next.

@@ -29,6 +29,9 @@ pub(crate) struct SimArgs {
     /// Makes a failing run simpler, as far as it goes on to fail
     #[arg(long)]
     pub(crate) shrink: bool,
+    /// Prints to standard error what daemons log and which faults strike, as it happens in the run of one seed
+    #[arg(long)]
+    pub(crate) log: bool,
     /// How many OSDs [default, here and below: drawn from the seed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     osds: Option<u32>,

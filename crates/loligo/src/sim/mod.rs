@@ -49,7 +49,7 @@ fn run_one(args: &SimArgs, seed: u64) -> anyhow::Result<()> {
         println!("{}", options.command());
     }
     let began = Instant::now();
-    let report = ::sim::run(&options);
+    let report = ::sim::run_with_log(&options, args.log.then_some(|line| eprintln!("{line}")));
     let speed = report.simulated.as_secs_f64() / began.elapsed().as_secs_f64().max(1e-9);
     match args.format {
         Format::Plain => {

@@ -63,13 +63,13 @@ impl Osd {
         let blob = message.full.get(&self.core.epoch()).cloned();
         let blob = blob.unwrap_or_else(|| self.core.map.encoded().bytes);
         self.core.blobs.set_full(self.core.epoch(), blob);
-        self.core.with_peers(|peers, map, _, out| peers.follow(map, out));
+        let reborn = self.core.with_peers(|peers, map, _, out| peers.follow(map, out));
         self.forget_sessions_of_the_dead(&before);
         if self.notice_own_state() {
             // Up at last: what was only noted until now begins.
             moved.extend(self.core.placement.iter().map(|(pg, _)| pg));
         }
-        self.move_pgs(&moved);
+        self.move_pgs(&moved, &reborn);
         if self.core.map.blocklist != clients || self.core.map.range_blocklist != ranges {
             self.end_watches_of_shut_out();
         }
@@ -138,8 +138,9 @@ impl Osd {
         up && !was
     }
 
-    /// Begins new intervals where there are any, and tells the other PGs of the new map.
-    pub(crate) fn move_pgs(&mut self, moved: &BTreeSet<PgId>) {
+    /// Begins new intervals where there are any, and tells the other PGs of the new map, and of peers who have begun
+    /// another life.
+    fn move_pgs(&mut self, moved: &BTreeSet<PgId>, reborn: &[OsdId]) {
         let me = self.core.me();
         for id in moved {
             let Some(history) = self.core.placement.get(*id) else { continue };
@@ -161,9 +162,11 @@ impl Osd {
         for (id, pg) in &mut self.pgs {
             if self.life.up && !moved.contains(id) {
                 pg.follow_map(&mut self.core);
+                reborn.iter().for_each(|osd| pg.peer_reset(&mut self.core, *osd));
             }
         }
         self.core.peers.watch(companions);
+        reborn.iter().for_each(|osd| self.tell_room_again(*osd));
         self.tick_peers();
         self.follow_rooms();
     }

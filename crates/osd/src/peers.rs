@@ -63,20 +63,22 @@ impl Peers {
         conn
     }
 
-    /// Follows a new map: closes sessions to peers that are down or elsewhere.
-    pub fn follow(&mut self, map: &OsdMap, out: &mut VecDeque<Command>) {
+    /// Follows a new map: closes sessions to peers that are down or elsewhere. Gives those who are elsewhere, in another
+    /// life: what was sent to the old one is lost, and no map of the batch need show that it was ever down.
+    pub fn follow(&mut self, map: &OsdMap, out: &mut VecDeque<Command>) -> Vec<OsdId> {
         let stale = |(osd, s): (&OsdId, &PeerSession)| {
             let there = map.is_up(*osd) && map.addrs(*osd).is_some_and(|a| a.cluster == s.addrs);
             (!there).then_some(*osd)
         };
         let gone: Vec<OsdId> = self.sessions.iter().filter_map(stale).collect();
-        for osd in gone {
-            let session = self.sessions.remove(&osd).expect("it was just listed");
+        for osd in &gone {
+            let session = self.sessions.remove(osd).expect("it was just listed");
             for conn in [Some(session.work), session.probe].into_iter().flatten() {
                 self.by_conn.remove(&conn);
                 out.push_back(Command::Net(NetCommand::Close { conn }));
             }
         }
+        gone.into_iter().filter(|osd| map.is_up(*osd)).collect()
     }
 
     /// Says whose death matters: the other members of this OSD's PGs.

@@ -213,6 +213,30 @@ fn requests_to_the_wrong_osd_are_refused_or_dropped() {
     assert_eq!(c.replies[&(1, 902)][0].result, 0);
 }
 
+/// A former member lost power while it was asked, and was back before the primary saw a map of it: all of its maps came
+/// at once, none of them ended the interval, and the primary waited for an answer to what the old life had been asked.
+#[test]
+fn who_begins_another_life_while_it_is_asked_is_asked_again() {
+    let mut c = Cluster::new(12, 2, 1, 1, 1);
+    assert_eq!(c.write("x", b"kept"), 0);
+    let (_, _, before) = c.locate("x");
+    let primary = 1 - before;
+    c.cut.push((before, primary));
+    c.mark_out(before);
+    c.settle_for(Duration::from_secs(1));
+    assert_eq!((c.locate("x").2, c.active()), (primary, 0), "it asks who had it");
+    c.unmapped.push(primary);
+    c.kill(before);
+    c.start(before);
+    c.settle_for(Duration::from_secs(1));
+    c.cut.clear();
+    c.unmapped.clear();
+    c.publish(|_, _| {});
+    c.settle();
+    assert_eq!(c.active(), 1, "{:#?}", c.log);
+    assert_eq!(c.read("x").as_deref(), Ok(&b"kept"[..]));
+}
+
 /// Random kills, returns and writes; in the end everybody agrees and every acknowledged append is there once, in order.
 #[test]
 fn acknowledged_appends_survive_random_faults() {

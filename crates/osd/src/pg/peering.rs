@@ -86,6 +86,11 @@ pub struct Peering {
 }
 
 impl Peering {
+    /// Whether it has asked `osd`, or heard of it.
+    fn concerns(&self, osd: OsdId) -> bool {
+        self.answers.contains_key(&osd) || self.waits_for().contains(&osd)
+    }
+
     /// Those without whose answer it does not go on.
     pub fn waits_for(&self) -> BTreeSet<OsdId> {
         match &self.step {
@@ -379,7 +384,7 @@ impl Pg {
         self.resume_fetches(core, osd);
         self.ask_again_what_is_committed(core, osd);
         match &mut self.role {
-            Role::Peering(peering) if peering.answers.contains_key(&osd) || self.sets.acting.contains(&osd) => {
+            Role::Peering(peering) if peering.concerns(osd) || self.sets.acting.contains(&osd) => {
                 self.start_peering(core);
             }
             Role::Active(replication) => replication.peer_reset(core, osd),

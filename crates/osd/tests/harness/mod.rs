@@ -56,6 +56,8 @@ pub(crate) struct Cluster {
     next_tid: u64,
     /// Sessions between these OSDs deliver nothing.
     pub(crate) cut: Vec<(i32, i32)>,
+    /// OSDs that hear of no map; what they miss comes with the next one.
+    pub(crate) unmapped: Vec<i32>,
     pub(crate) pg_stats: BTreeMap<PgId, Bytes>,
     used_ratios: BTreeMap<i32, f64>,
     pub(crate) log: Vec<String>,
@@ -111,6 +113,7 @@ impl Cluster {
             client_conns: BTreeMap::new(),
             next_tid: 0,
             cut: Vec::new(),
+            unmapped: Vec::new(),
             pg_stats: BTreeMap::new(),
             used_ratios: BTreeMap::new(),
             log: Vec::new(),
@@ -275,6 +278,9 @@ impl Cluster {
     }
 
     fn send_maps(&mut self, osd: i32) {
+        if self.unmapped.contains(&osd) {
+            return;
+        }
         let Some((conn, start)) = self.followers.get_mut(&osd) else { return };
         let mut message = OsdMapMessage { fsid: FSID, newest: self.map.epoch, ..Default::default() };
         let from = Epoch(*start as u32);

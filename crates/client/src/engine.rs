@@ -85,6 +85,11 @@ impl Client {
         self.commands.insert(tid, id);
     }
 
+    /// How many commands have no answer yet.
+    pub fn commands_under_way(&self) -> usize {
+        self.commands.len()
+    }
+
     /// The next completion.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.objecter.poll_completion()

@@ -127,7 +127,11 @@ impl Run {
                 "{HEAL_MAX:?} after the last fault {up} of {osds} OSDs are up, {waiting} requests wait"
             ));
         }
-        // What was on its way to a monitor that was away has arrived by now.
+        // What was on its way to a monitor that was away must not change anything later.
+        if !self.wait_for(HEAL_MAX, |run| run.commands_under_way() == 0) {
+            let waiting = self.commands_under_way();
+            return self.fail(format!("{HEAL_MAX:?} after the last fault {waiting} commands wait"));
+        }
         self.bring_in();
         let settled = |run: &mut Run| {
             run.known_pool().is_some_and(|pool| {
@@ -142,6 +146,11 @@ impl Run {
                 .fail(format!("{HEAL_MAX:?} after the last fault the pool's pg_num does not settle: {counts:?}"));
         }
         true
+    }
+
+    /// How many commands the monitor has not answered.
+    fn commands_under_way(&self) -> usize {
+        self.world.nodes[self.cluster.client(0).0].client().map_or(0, |client| client.commands_under_way())
     }
 
     /// Marks in whoever is out; a command may be lost with a monitor's session.

@@ -1,7 +1,7 @@
 //! Whole clusters under faults: judged, and repeated to the event.
 
 use base::{Bug, Duration};
-use sim::{Faults, Options, Report, run};
+use sim::{Fault, Faults, Options, Report, run};
 use std::panic::catch_unwind;
 
 fn must_be_well(options: &Options) -> Report {
@@ -55,6 +55,15 @@ fn clusters_that_break_three_times_a_second_keep_their_promises() {
         };
         must_be_well(&options);
     }
+}
+
+/// A cut session kept a command that takes a snapshot until long after the last snapshot was removed: the clone that it
+/// led to was taken for one that a removed snapshot had left.
+#[test]
+fn what_was_asked_of_the_monitor_is_done_before_a_cluster_counts_as_healed() {
+    let kinds = [Fault::Cut, Fault::SlowDisk, Fault::Move, Fault::Snapshot, Fault::Scrub];
+    let faults = kinds.into_iter().fold(Faults::none(), Faults::with);
+    must_be_well(&Options { duration: Duration::from_secs(10), faults, log_entries: 2000, ..Options::new(7) });
 }
 
 /// Those that nearly every run meets; `cargo xtask planted` looks for all.

@@ -104,6 +104,30 @@ fn a_primary_that_comes_back_serves_what_it_has_not_copied_yet() {
     assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
 }
 
+/// The only holder of an object died while the primary fetched it, and came back: it had been asked once, and was not
+/// asked again.
+#[test]
+fn what_was_lost_with_its_only_holder_is_found_when_that_comes_back() {
+    let mut c = Cluster::new(15, 2, 1, 1, 1);
+    fill(&mut c, 5, 1);
+    let (_, _, holder) = c.locate("o0");
+    let primary = 1 - holder;
+    c.mark_out(holder);
+    while c.osd(primary).primaries() != (1, 1) {
+        if !c.step() {
+            c.settle_for(Duration::from_millis(100));
+        }
+    }
+    c.kill(holder);
+    c.settle();
+    assert!(stat(&c, "o0").stats.sum.num_objects_unfound > 0, "{:#?}", c.log);
+    c.start(holder);
+    c.settle();
+    for i in 0..5 {
+        assert_eq!(c.read(&format!("o{i}")).as_deref(), Ok(&[1; 100][..]), "o{i}");
+    }
+}
+
 #[test]
 fn a_listing_waits_for_what_may_be_there_or_not() {
     let mut c = Cluster::new(13, 3, 3, 2, 1);

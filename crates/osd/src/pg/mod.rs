@@ -365,14 +365,19 @@ impl Pg {
         self.go_on_recovering(core);
     }
 
-    /// The PG's other members and those that peering waits for: it matters that they live.
+    /// The PG's other members, those that peering waits for, and who else may have what is missing: it matters that they
+    /// live.
     pub fn companions(&self, me: OsdId, into: &mut BTreeSet<OsdId>) {
         let all = self.sets.acting.iter().chain(&self.sets.up);
         into.extend(all.copied().filter(|osd| *osd != me && *osd != OsdId::NONE && osd.0 != i32::MAX));
+        // Of these nobody else may notice that they have died.
         if let Role::Peering(peering) = &self.role {
-            // Of these nobody else may notice that they have died.
             into.extend(peering.waits_for());
+            into.extend(peering.holders());
+        } else if !self.missing.is_empty() {
+            into.extend(self.recovery.strays());
         }
+        into.remove(&me);
     }
 
     /// A piece of a copy went out, or came, while this OSD leads.

@@ -91,6 +91,11 @@ impl Peering {
         self.answers.contains_key(&osd) || self.waits_for().contains(&osd)
     }
 
+    /// Those who have said that they hold the PG.
+    pub fn holders(&self) -> impl Iterator<Item = OsdId> {
+        self.answers.iter().filter(|(_, answer)| answer.info.is_some()).map(|(osd, _)| *osd)
+    }
+
     /// Those without whose answer it does not go on.
     pub fn waits_for(&self) -> BTreeSet<OsdId> {
         match &self.step {

@@ -121,7 +121,7 @@ impl Recovery {
     }
 
     /// Who holds the PG and is no member.
-    fn strays(&self) -> impl Iterator<Item = OsdId> {
+    pub(super) fn strays(&self) -> impl Iterator<Item = OsdId> {
         let holds = |answer: &Answer| answer.info.is_some();
         let strays = self.answers.iter().filter(move |(osd, a)| holds(a) && !self.members.contains_key(*osd));
         strays.map(|(osd, _)| *osd)
@@ -474,12 +474,13 @@ impl Pg {
         self.resume_part(core, osd);
     }
 
-    /// Peers anew if somebody is up who has not been asked and may have what nobody else has.
+    /// Peers anew if somebody is up who has not been asked and may have what nobody else has. Who has begun another life
+    /// since was not to be reached for a while, and given up.
     pub(super) fn look_for_unfound(&mut self, core: &mut Core) {
-        if self.recovery.unfound.is_empty() || self.led_peering().is_none() {
-            return;
-        }
-        let asked = |osd: &OsdId| self.recovery.members.contains_key(osd) || self.recovery.answers.contains_key(osd);
+        let Some(peering) = self.led_peering().filter(|_| !self.recovery.unfound.is_empty()) else { return };
+        let answered = |osd: &OsdId| self.recovery.answers.contains_key(osd);
+        let lives_since = |osd: &OsdId| core.map.info(*osd).is_some_and(|info| info.up_from <= peering);
+        let asked = |osd: &OsdId| self.recovery.members.contains_key(osd) || answered(osd) && lives_since(osd);
         if self.whom_to_ask(core).iter().any(|osd| !asked(osd)) {
             core.log(Level::Info, format!("pg {}: peering anew: others may have what is unfound", self.id));
             self.peer_anew(core);

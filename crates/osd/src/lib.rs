@@ -48,6 +48,7 @@ pub mod session;
 pub mod stats;
 pub mod store_meter;
 pub mod tenants;
+pub mod testimony;
 pub mod tracking;
 pub mod watch;
 pub mod wishes;

@@ -5,6 +5,7 @@
 //!
 //! Read next: `cluster` (who lives here), `run` (what a run consists of).
 
+use crate::check::logs::Logs;
 use crate::disk::Stored;
 use crate::network::{End, Network, PipeId, Side};
 use crate::node::{Disk, Engine, Node, NodeId, Output};
@@ -69,6 +70,8 @@ pub(crate) struct World {
     /// Who is told each line at once.
     pub(crate) listener: Option<fn(&str)>,
     queue: Queue<Event>,
+    /// What placement groups have agreed on.
+    logs: Logs,
     /// The checksum of each map that anybody was seen to have.
     maps: BTreeMap<Epoch, u32>,
 }
@@ -90,6 +93,7 @@ impl World {
             log: std::collections::VecDeque::new(),
             listener: None,
             queue: Queue::new(),
+            logs: Logs::default(),
             maps: BTreeMap::new(),
         }
     }
@@ -223,6 +227,20 @@ impl World {
             self.plan(wake, Event::Wake(id));
         }
         self.note_map(id);
+        self.note_logs(id);
+    }
+
+    /// Looks at the logs of groups that a node has begun to serve.
+    fn note_logs(&mut self, id: NodeId) {
+        let node = &self.nodes[id.0];
+        let Some(osd) = node.osd() else { return };
+        for (pg, peering) in osd.served().filter(|(pg, peering)| self.logs.is_new(*pg, *peering)).collect::<Vec<_>>() {
+            if let (Some(pool), Some(log)) = (osd.map().pool(pg.pool), osd.shown_log(pg))
+                && let Some(wrong) = self.logs.agreed(pg, peering, pool, log)
+            {
+                self.failures.push(format!("{}: {wrong}", node.name));
+            }
+        }
     }
 
     /// Carries out an event; returns the node that it concerned, if it is still there.

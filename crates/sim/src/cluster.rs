@@ -117,6 +117,7 @@ impl Cluster {
                 let mut config = MessengerConfig::new(EntityName::osd(number), own(life));
                 config.lossless_from = vec![EntityType::OSD];
                 config.replace_lossy = true;
+                config.timing.standby_max = self.options.standby;
                 (Engine::Osd(Box::new(osd)), config)
             }
             Disk::None => {

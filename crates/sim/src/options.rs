@@ -30,6 +30,10 @@ pub struct Options {
     pub faults: Faults,
     /// The mean time between two faults.
     pub fault_every: Duration,
+    /// Whether faults come in bursts: what has just broken is where another fault hurts.
+    pub bursts: bool,
+    /// How long an OSD keeps a session whose peer is away: with little, sessions end between OSDs that both live.
+    pub standby: Duration,
     /// Log entries that a placement group keeps (`osd_max_pg_log_entries`): with few, members that come back are filled.
     pub log_entries: u32,
     /// The pause between two recoveries of an OSD (`osd_recovery_sleep`): with some, faults strike amid recovery.
@@ -91,6 +95,8 @@ impl Options {
             lossy: one_of(&[0, 0, 1]) == 1,
             secure: one_of(&[0, 0, 0, 0, 0, 1]) == 1,
             faults: Faults::draw(&mut rng),
+            bursts: rng.chance(1, 2),
+            standby: Duration::from_millis(if rng.chance(1, 3) { 500 } else { 900_000 }),
             lacking_max: [0, 2, 100, 100][rng.below(4) as usize],
             planted: None,
         }
@@ -109,7 +115,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 22] {
+    fn values(&self) -> [(&'static str, String); 24] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -123,6 +129,8 @@ impl Options {
             ("seconds", self.duration.as_secs().to_string()),
             ("faults", self.faults.to_string()),
             ("fault-every-ms", ms(self.fault_every)),
+            ("bursts", self.bursts.to_string()),
+            ("standby-ms", ms(self.standby)),
             ("log-entries", self.log_entries.to_string()),
             ("recovery-sleep-ms", ms(self.recovery_sleep)),
             ("lacking-max", self.lacking_max.to_string()),
@@ -161,6 +169,8 @@ impl Options {
         add(&|o| o.osds = (o.osds - 1).max(o.pool_size));
         add(&|o| o.fault_every = (o.fault_every * 2).min(o.duration));
         add(&|o| (o.pool_size, o.min_size) = (o.pool_size.min(2), o.min_size.min(2)));
+        add(&|o| o.bursts = false);
+        add(&|o| o.standby = Duration::from_secs(900));
         add(&|o| (o.lossy, o.secure) = (false, false));
         add(&|o| o.queue = "fifo");
         add(&|o| o.input_cost = Duration::ZERO);

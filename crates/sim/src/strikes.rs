@@ -7,12 +7,15 @@ use crate::run::{HEAL_MAX, MARK, POOL_NAME, Run};
 use crate::world::Event;
 use base::{Duration, OsdId, PgId};
 
+/// The mean time between two faults of a burst: about as long as a cluster takes to notice one and to peer.
+const BURST_PAUSE: Duration = Duration::from_millis(15);
 /// The most placement groups that the pool gets.
 const PG_NUM_MAX: u64 = 16;
 
 impl Run {
     pub(crate) fn plan_fault(&mut self) {
-        let at = self.world.now + self.work.pause(self.options.fault_every);
+        let soon = self.options.bursts && self.world.rng.chance(1, 2);
+        let at = self.world.now + self.work.pause(if soon { BURST_PAUSE } else { self.options.fault_every });
         self.world.plan(at, Event::Fault);
     }
 

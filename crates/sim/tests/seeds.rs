@@ -63,7 +63,8 @@ fn clusters_that_break_three_times_a_second_keep_their_promises() {
 fn what_was_asked_of_the_monitor_is_done_before_a_cluster_counts_as_healed() {
     let kinds = [Fault::Cut, Fault::SlowDisk, Fault::Move, Fault::Snapshot, Fault::Scrub];
     let faults = kinds.into_iter().fold(Faults::none(), Faults::with);
-    must_be_well(&Options { duration: Duration::from_secs(10), faults, log_entries: 2000, ..Options::new(7) });
+    let (duration, bursts, standby) = (Duration::from_secs(10), false, Duration::from_secs(900));
+    must_be_well(&Options { duration, bursts, standby, faults, log_entries: 2000, ..Options::new(7) });
 }
 
 /// Those that nearly every run meets; `cargo xtask planted` looks for all.

@@ -65,6 +65,12 @@ pub(crate) struct SimArgs {
     /// The mean time between two faults
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3600000))]
     fault_every_ms: Option<u64>,
+    /// Whether faults come in bursts
+    #[arg(long, value_name = "BOOL")]
+    bursts: Option<bool>,
+    /// How long an OSD keeps a session whose peer is away
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+    standby_ms: Option<u64>,
     /// Log entries that a placement group keeps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
     log_entries: Option<u32>,
@@ -155,6 +161,8 @@ impl SimArgs {
             duration: self.seconds.map_or(usual.duration, Duration::from_secs),
             faults: self.faults.unwrap_or(usual.faults),
             fault_every: self.fault_every_ms.map_or(usual.fault_every, Duration::from_millis),
+            bursts: self.bursts.unwrap_or(usual.bursts),
+            standby: self.standby_ms.map_or(usual.standby, Duration::from_millis),
             log_entries: self.log_entries.unwrap_or(usual.log_entries),
             lacking_max: self.lacking_max.unwrap_or(usual.lacking_max),
             recovery_sleep: self.recovery_sleep_ms.map_or(usual.recovery_sleep, Duration::from_millis),

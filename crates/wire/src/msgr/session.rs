@@ -9,7 +9,7 @@ use super::stream::StreamId;
 use crate::messages::Payload;
 use crate::net::{ConnId, Peer, Policy};
 use crate::types::{EntityAddr, EntityType};
-use base::{Duration, Instant};
+use base::{Bug, Duration, Instant};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -180,6 +180,13 @@ impl Session {
 
     pub(super) fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready { .. })
+    }
+
+    /// The peer says at its return what it has: the rest is sent again.
+    pub(super) fn has_up_to(&mut self, seq: u64) {
+        if !Bug::RepeatsDelivered.is_planted() {
+            self.backlog.acknowledge(seq);
+        }
     }
 
     /// Forgets everything that both ends shared: the peer has forgotten it.

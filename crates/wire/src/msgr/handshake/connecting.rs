@@ -172,7 +172,7 @@ impl Messenger {
             (Tag::SessionReconnectOk, true) => {
                 let ok: SessionReconnectOk = frame.control()?;
                 if let Some(session) = self.sessions.get_mut(&sid) {
-                    session.backlog.acknowledge(ok.msg_seq);
+                    session.has_up_to(ok.msg_seq);
                 }
                 self.begin_delivery(now, id, sid);
                 Ok(())

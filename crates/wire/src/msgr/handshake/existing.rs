@@ -91,7 +91,7 @@ impl Messenger {
             let Some(session) = self.sessions.get_mut(&sid) else { return Ok(()) };
             session.connect_seq = frame.connect_seq;
             session.peer_global_seq = frame.global_seq;
-            session.backlog.acknowledge(frame.msg_seq);
+            session.has_up_to(frame.msg_seq);
             let ok = SessionReconnectOk { msg_seq: session.in_seq };
             self.send_control(now, id, &ok);
             self.begin_delivery(now, id, sid);

@@ -49,9 +49,11 @@ impl Faults {
         Faults::default()
     }
 
-    /// Most kinds, by chance: a run without one may get where those with it do not.
+    /// Some kinds, by chance, as how many of them: a run without one may get where those with it do not. Where few kinds
+    /// strike, what one of them did is not soon undone by another.
     pub(crate) fn draw(rng: &mut Rng) -> Faults {
-        let drawn = Faults::all().kinds().filter(|_| rng.chance(3, 4)).fold(Faults::none(), Faults::with);
+        let of_four = 1 + rng.below(3);
+        let drawn = Faults::all().kinds().filter(|_| rng.chance(of_four, 4)).fold(Faults::none(), Faults::with);
         if drawn.strikes() { drawn } else { Faults::all() }
     }
 

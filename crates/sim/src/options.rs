@@ -96,7 +96,7 @@ impl Options {
             secure: one_of(&[0, 0, 0, 0, 0, 1]) == 1,
             faults: Faults::draw(&mut rng),
             bursts: rng.chance(1, 2),
-            standby: Duration::from_millis(if rng.chance(1, 3) { 500 } else { 900_000 }),
+            standby: Duration::from_millis(if rng.chance(1, 2) { 500 } else { 900_000 }),
             lacking_max: [0, 2, 100, 100][rng.below(4) as usize],
             planted: None,
         }

@@ -5,6 +5,7 @@
 //!
 //! Read next: `cluster` (who lives here), `run` (what a run consists of).
 
+use crate::check::deliveries::Deliveries;
 use crate::check::logs::Logs;
 use crate::disk::Stored;
 use crate::network::{End, Network, PipeId, Side};
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::Completion;
 use wire::msgr::{StreamCommand, StreamFault, StreamId};
+use wire::types::EntityAddr;
 
 /// The date on which every run begins.
 pub(crate) const BEGINNING: Instant = Instant::from_secs(1_800_000_000);
@@ -70,6 +72,8 @@ pub(crate) struct World {
     /// Who is told each line at once.
     pub(crate) listener: Option<fn(&str)>,
     queue: Queue<Event>,
+    /// What OSDs have told one another.
+    deliveries: Deliveries,
     /// What placement groups have agreed on.
     logs: Logs,
     /// The checksum of each map that anybody was seen to have.
@@ -93,6 +97,7 @@ impl World {
             log: std::collections::VecDeque::new(),
             listener: None,
             queue: Queue::new(),
+            deliveries: Deliveries::default(),
             logs: Logs::default(),
             maps: BTreeMap::new(),
         }
@@ -396,8 +401,13 @@ impl World {
         {
             running.messenger.set_number(client.global_id() as i64);
         }
+        let own = EntityAddr::msgr2(self.nodes[id.0].addr, self.nodes[id.0].life);
+        let Some(running) = &mut self.nodes[id.0].running else { return false };
         while let Some(event) = running.messenger.poll_event() {
             moved = true;
+            if matches!(running.engine, Engine::Osd(_)) {
+                self.failures.extend(self.deliveries.heard(own, &event));
+            }
             running.engine.handle_net(now, event);
         }
         while let Some(running) = &mut self.nodes[id.0].running {
@@ -413,7 +423,10 @@ impl World {
         let node = &mut self.nodes[id.0];
         let life = node.life;
         let done = match (output, &mut node.disk) {
-            (Output::Net(command), _) => {
+            (Output::Net(command), disk) => {
+                if matches!(disk, Disk::Osd(_) | Disk::Extent(_)) {
+                    self.deliveries.commanded(EntityAddr::msgr2(node.addr, life), &command);
+                }
                 let running = node.running.as_mut().expect("an engine that speaks runs");
                 return running.messenger.command(shown, command);
             }

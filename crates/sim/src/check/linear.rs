@@ -316,7 +316,7 @@ mod tests {
         let unknown = op(1, Ask::Write(7), None);
         let there = op(2, Ask::Create(8), Some((3, Answer::Exists)));
         assert_eq!(judge(&[unknown, there.clone()]), Verdict::Explained);
-        assert_eq!(judge(&[there.clone()]), Verdict::Impossible(there));
+        assert_eq!(judge(core::slice::from_ref(&there)), Verdict::Impossible(there));
     }
 
     #[test]

@@ -509,16 +509,8 @@ mod tests {
             PgNotify { pg, map_epoch, peering, born: Epoch(2), info: Some(blob("info")), missing: 7 }.into(),
             PgLogQuery { pg, map_epoch, peering }.into(),
             PgLog { pg, map_epoch, peering, info: blob("info"), entries: vec![blob("a"), blob("b")] }.into(),
-            PgActivate {
-                pg,
-                map_epoch,
-                peering,
-                since: Some(version),
-                info: blob("i"),
-                entries: vec![],
-                serves: true,
-            }
-            .into(),
+            PgActivate { pg, map_epoch, peering, since: Some(version), info: blob("i"), entries: vec![], serves: true }
+                .into(),
             PgActivated { pg, map_epoch, peering, last_backfill: blob("l"), missing: vec![(blob("o"), blob("n"))] }
                 .into(),
             PgPull { pg, map_epoch, peering, round: 3, object: blob("o"), offset: 4096, omap_after: blob("k") }.into(),

@@ -6,6 +6,7 @@
 use crate::limits::LIST_NAMES_MAX;
 use crate::osd::Osd;
 use crate::pg::info::LastBackfill;
+use crate::pg::member::Member;
 use crate::pg::peering::Step;
 use crate::pg::{Pg, Role};
 use crate::stats::{pg_stat, pg_state};
@@ -114,7 +115,7 @@ fn query(osd: &mut Osd, call: &Call) -> Answer {
         last_complete: pg.missing.last_complete(&pg.log),
         last_backfill: pg.info.last_backfill.clone(),
     };
-    let of_members = |is: fn(&crate::pg::recovery::Member) -> bool| {
+    let of_members = |is: fn(&Member) -> bool| {
         let members = pg.recovery.members.iter().filter(|(_, member)| is(member));
         Value::Array(members.map(|(osd, _)| osd.to_string().into()).collect())
     };
@@ -125,8 +126,8 @@ fn query(osd: &mut Osd, call: &Call) -> Answer {
         "epoch" => core.epoch().0,
         "up" => ids(&pg.sets.up),
         "acting" => ids(&pg.sets.acting),
-        "backfill_targets" => of_members(crate::pg::recovery::Member::is_backfilled),
-        "async_recovery_targets" => of_members(crate::pg::recovery::Member::recovers_beside),
+        "backfill_targets" => of_members(Member::is_backfilled),
+        "async_recovery_targets" => of_members(Member::recovers_beside),
         "acting_recovery_backfill" => sorted,
         "info" => info_value(pg, created, &own, &stat),
         "peer_info" => peers,

@@ -12,8 +12,8 @@
 //! Follows the scheme of Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`recover_backfill`), with the comparison at the member.
 
 use super::info::LastBackfill;
+use super::member::Member;
 use super::missing::Need;
-use super::recovery::Member;
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::limits::{BACKFILL_HEADS_MAX, SCAN_NAMES_MAX};

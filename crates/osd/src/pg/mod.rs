@@ -21,6 +21,7 @@ pub mod info;
 pub mod listing;
 pub mod listing_filter;
 pub mod log;
+pub mod member;
 pub mod merge;
 pub mod missing;
 pub mod order;

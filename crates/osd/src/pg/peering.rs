@@ -25,8 +25,8 @@
 
 use super::info::{LastBackfill, PgInfo};
 use super::log::{LogEntry, PgLog};
+use super::member::Member;
 use super::missing::Missing;
-use super::recovery::Member;
 use super::scrub::record::ScrubRecord;
 use super::{Pg, PgCommit, Role};
 use crate::core::{CommitFor, Core, Level};
@@ -409,7 +409,7 @@ fn core_history<'a>(core: &'a Core, pg: &'a Pg, since: Epoch) -> impl Iterator<I
 /// Whose state all members shall have; none for a PG that nobody ever had. An error says why it cannot be known.
 fn authority(peering: &Peering, core: &Core, pg: &Pg) -> Result<Option<OsdId>, &'static str> {
     let infos = || peering.answers.iter().filter_map(|(osd, answer)| Some((*osd, answer.info.as_ref()?)));
-    // One that is being filled cannot be the authority, but says that the PG was active once.
+    // One that is being filled cannot be the authority, but says that there have been writes.
     let started = infos().map(|(_, info)| info.last_epoch_started).max().unwrap_or_default();
     let history = core.placement.get(pg.id).ok_or("the map does not have it")?;
     if !history.covers(started) && !core.config.accept_loss {

@@ -18,55 +18,21 @@
 
 use super::backfill::Part;
 use super::client_io::ClientRequest;
-use super::info::LastBackfill;
 use super::log::LogEntry;
-use super::missing::{Missing, Need};
+use super::member::Member;
+use super::missing::Need;
 use super::order::ObjectQueue;
 use super::peering::Answer;
 use super::reservation::{Forced, Reservation};
 use super::{Pg, Role};
 use crate::core::{Core, Level};
-use base::{Bug, EVersion, Epoch, OsdId};
+use base::{Bug, Epoch, OsdId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::ObjectId;
 use wire::Decode;
 use wire::Encode;
 use wire::messages::{PgRecover, PgRecovered, SlotWork};
 use wire::net::Envelope;
-
-/// Another member, as its primary knows it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Member {
-    /// What it lacks of the log's objects.
-    pub missing: Missing,
-    /// How far it is filled.
-    pub last_backfill: LastBackfill,
-    /// Objects of the parts that it has been given.
-    pub filled: u64,
-    /// The newest write that it only logged.
-    pub(super) only_logged: EVersion,
-}
-
-impl Member {
-    /// Whether it has the object as it is.
-    fn has(&self, head: &ObjectId) -> bool {
-        self.last_backfill.covers(head) && !self.missing.contains(head)
-    }
-
-    fn is_complete(&self) -> bool {
-        self.last_backfill.is_max() && self.missing.is_empty()
-    }
-
-    /// Whether it is filled part by part. Else all that it lacks has been known from the beginning.
-    pub fn is_backfilled(&self) -> bool {
-        !self.last_backfill.is_listed() || !self.last_backfill.is_max() && self.filled > 0
-    }
-
-    /// Whether it recovers beside those who serve.
-    pub fn recovers_beside(&self) -> bool {
-        !self.last_backfill.is_max() && !self.is_backfilled()
-    }
-}
 
 /// What goes on with an object.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -96,6 +96,9 @@ impl Pg {
     /// Takes another holder's log and record as its own; what is lacking then goes into the missing set. One whose log
     /// does not touch that one is to be filled from the beginning. One that does not serve is not complete before it has
     /// what it lacks; one that does is at once: all agree on the log. What the transaction leaves is durable as a whole.
+    ///
+    /// One that is not complete takes all but the word that the PG is active (`testify`): the primary's own store may
+    /// never get that far, and nobody who has all of it would then be among those who were active last.
     pub(super) fn take_log(&mut self, info: PgInfo, log: PgLog, serves: bool) -> Transaction {
         let same = self.exists && (self.log.head(), self.log.tail()) == (log.head(), log.tail());
         let mut t = self.transaction();
@@ -125,7 +128,8 @@ impl Pg {
         }
         let scrubs = core::mem::take(&mut self.info.scrubs).or_later(info.scrubs.clone());
         let PgInfo { pg_num, resized_at, unsettled, .. } = self.info;
-        self.info = PgInfo { last_backfill, scrubs, pg_num, resized_at, unsettled, ..info };
+        let known = if last_backfill.is_max() { info.last_epoch_started } else { self.info.last_epoch_started };
+        self.info = PgInfo { last_backfill, scrubs, pg_num, resized_at, unsettled, last_epoch_started: known, ..info };
         self.adopt_log(log);
         self.put_info(&mut t);
         t
@@ -165,6 +169,7 @@ impl Pg {
                 if write.logged_only && !entry.changes_nothing && self.info.last_backfill.covers(&entry.object) {
                     self.missing.add_and_store(entry.object.clone(), Need::of(&entry), &mut transaction);
                 }
+                self.testify(write.peering, &mut transaction);
                 self.append_to_log(entry, write.entry.clone(), write.trim_to, &mut transaction);
                 self.counters.writes += 1;
                 core.counters.replicated((write.transaction.len() + write.payload.len()) as u64);
@@ -172,6 +177,14 @@ impl Pg {
                 core.commit(CommitFor::Pg(self.id, why), transaction);
             }
             Err(error) => core.log(Level::Error, format!("pg {}: a write from {from:?}: {error}", self.id)),
+        }
+    }
+
+    /// There are writes, so the PG is active: whoever decides what is true later has to know of them.
+    fn testify(&mut self, peering: Epoch, t: &mut Transaction) {
+        if self.info.last_epoch_started < peering {
+            self.info.last_epoch_started = peering;
+            self.put_info(t);
         }
     }
 

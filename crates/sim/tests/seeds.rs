@@ -74,6 +74,15 @@ fn an_activation_that_a_power_cut_ends_binds_nobody() {
     must_be_well(&Options::new(999));
 }
 
+/// Power went after a merge was durable and before what the same map asked of another PG was: the merge was done again,
+/// without its source, and cost the only copy that was up its claim to have everything.
+#[test]
+fn what_is_merged_is_not_merged_again_after_a_start() {
+    for seed in [2932, 5338] {
+        must_be_well(&Options::new(seed));
+    }
+}
+
 /// Those that nearly every run meets; `cargo xtask planted` looks for all.
 #[test]
 fn planted_bugs_are_found() {

@@ -53,7 +53,8 @@ impl Pg {
         let log = match whole {
             Some((meta, source)) => self.join(source, meta, at),
             None => {
-                self.info.last_backfill = LastBackfill::nothing();
+                // Who was active before is for those to say who have the whole: what is not whole binds nobody.
+                (self.info.last_backfill, self.info.last_epoch_started) = (LastBackfill::nothing(), Epoch(0));
                 PgLog::default()
             }
         };

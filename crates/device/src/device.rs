@@ -1,8 +1,9 @@
 //! A device at work: its queue, and the ends of its requests.
 
+use crate::controller::{Controller, ControllerState, Fetch, Source};
 use crate::flash::FlashState;
 use crate::model::{DeviceModel, Media};
-use crate::platter::Spindle;
+use crate::platter::{For, Spindle};
 use base::{Duration, Instant, Rng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -46,6 +47,7 @@ enum Step {
 struct UnderWay {
     id: IoId,
     kind: IoKind,
+    bytes: u64,
     pieces: usize,
     /// What its kind adds to its end.
     flush: Duration,
@@ -54,7 +56,16 @@ struct UnderWay {
 #[derive(Debug)]
 enum State {
     Flash(FlashState),
-    Platters(Vec<Spindle>),
+    Platters(ArrayState),
+}
+
+/// Disks, and what is before them.
+#[derive(Debug, Default)]
+struct ArrayState {
+    spindles: Vec<Spindle>,
+    controller: ControllerState,
+    /// What the controller reads ahead: in how many pieces that is under way.
+    fetches: BTreeMap<u64, usize>,
 }
 
 /// A device that takes as long as its model says.
@@ -82,7 +93,10 @@ impl Device {
     pub fn new(model: DeviceModel, seed: u64) -> Device {
         let state = match &model.media {
             Media::Flash(_) => State::Flash(FlashState::default()),
-            Media::Platters(p) => State::Platters(vec![Spindle::default(); p.spindles as usize]),
+            Media::Platters(p) => State::Platters(ArrayState {
+                spindles: vec![Spindle::default(); p.spindles as usize],
+                ..ArrayState::default()
+            }),
         };
         Device {
             model,
@@ -164,17 +178,17 @@ impl Device {
             let flushes = matches!(io.kind, IoKind::Flush | IoKind::DurableWrite);
             let flush_us = if flushes { self.model.flush_us } else { 0.0 };
             let flush = Duration::from_secs_f64(flush_us * 1e-6 * stretch);
-            let pieces = self.begin(now, arrival, io, stretch, flush);
-            self.under_way.insert(arrival, UnderWay { id, kind: io.kind, pieces, flush });
+            let request = UnderWay { id, kind: io.kind, bytes: io.bytes, pieces: 0, flush };
+            self.under_way.insert(arrival, request);
+            self.begin(now, arrival, io, stretch, flush);
         }
     }
 
-    /// Begins a request; says in how many pieces it is under way on disks.
-    fn begin(&mut self, now: Instant, arrival: u64, io: Io, stretch: f64, flush: Duration) -> usize {
+    /// Begins a request.
+    fn begin(&mut self, now: Instant, arrival: u64, io: Io, stretch: f64, flush: Duration) {
         let write = matches!(io.kind, IoKind::Write | IoKind::DurableWrite);
         if io.kind == IoKind::Flush {
-            self.plan(self.written.max(now) + flush, Step::End(arrival));
-            return 0;
+            return self.plan(self.written.max(now) + flush, Step::End(arrival));
         }
         let offset = io.offset % self.model.capacity_bytes;
         match (&self.model.media, &mut self.state) {
@@ -184,20 +198,54 @@ impl Device {
                     self.written = self.written.max(end);
                 }
                 self.plan(end + flush, Step::End(arrival));
-                0
             }
-            (Media::Platters(platters), State::Platters(spindles)) => {
-                let pieces = platters.pieces(arrival, now, write, offset, io.bytes);
-                for (disk, piece) in &pieces {
-                    spindles[*disk].queue.push(*piece);
+            (Media::Platters(platters), State::Platters(array)) => {
+                let controller = platters.controller.as_ref().filter(|_| !write);
+                let (source, fetch) = controller.map_or((Source::Disks, None), |controller| {
+                    controller.read(&mut array.controller, arrival, offset, io.bytes)
+                });
+                match source {
+                    Source::Cache => self.on_hand(now, arrival),
+                    Source::Stream => {}
+                    Source::Disks => self.queue_at_disks(now, For::Request(arrival), write, offset, io.bytes),
                 }
-                let mut disks: Vec<usize> = pieces.iter().map(|(disk, _)| *disk).collect();
-                disks.dedup();
-                disks.into_iter().for_each(|disk| self.turn_to_next(now, disk));
-                pieces.len()
+                if let Some(Fetch { id, offset, bytes }) = fetch {
+                    self.queue_at_disks(now, For::Fetch(id), false, offset, bytes);
+                }
             }
             _ => unreachable!("a device's state is that of its media"),
         }
+    }
+
+    /// Queues the parts of a request at their disks.
+    fn queue_at_disks(&mut self, now: Instant, whose: For, write: bool, offset: u64, bytes: u64) {
+        let (Media::Platters(platters), State::Platters(array)) = (&self.model.media, &mut self.state) else {
+            unreachable!("only disks turn")
+        };
+        let pieces = platters.pieces(whose, now, write, offset, bytes);
+        match whose {
+            For::Request(io) => self.under_way.get_mut(&io).expect("it begins").pieces = pieces.len(),
+            For::Fetch(id) => {
+                array.fetches.insert(id, pieces.len());
+            }
+        }
+        for (disk, piece) in &pieces {
+            array.spindles[*disk].queue.push(*piece);
+        }
+        let mut disks: Vec<usize> = pieces.iter().map(|(disk, _)| *disk).collect();
+        disks.dedup();
+        disks.into_iter().for_each(|disk| self.turn_to_next(now, disk));
+    }
+
+    /// A request's bytes are where the link begins, or where they were to go.
+    fn on_hand(&mut self, now: Instant, arrival: u64) {
+        let (Media::Platters(platters), State::Platters(array)) = (&self.model.media, &mut self.state) else {
+            unreachable!("only disks turn")
+        };
+        let request = &self.under_way[&arrival];
+        let crossed = |controller: &Controller| controller.cross(&mut array.controller, now, request.bytes);
+        let end = platters.controller.as_ref().map_or(now, crossed) + request.flush;
+        self.plan(end, Step::End(arrival));
     }
 
     /// A factor around 1 with the model's spread.
@@ -213,27 +261,40 @@ impl Device {
 
     /// Sets an idle disk to work.
     fn turn_to_next(&mut self, now: Instant, disk: usize) {
-        let (Media::Platters(platters), State::Platters(spindles)) = (&self.model.media, &mut self.state) else {
+        let (Media::Platters(platters), State::Platters(array)) = (&self.model.media, &mut self.state) else {
             unreachable!("only disks turn")
         };
-        if spindles[disk].serving.is_some() {
+        let spindle = &mut array.spindles[disk];
+        if spindle.serving.is_some() {
             return;
         }
         let data_disks = if platters.parity { platters.spindles - 1 } else { platters.spindles };
         let disk_bytes = self.model.capacity_bytes as f64 / f64::from(data_disks);
-        if let Some(end) = platters.begin(&mut spindles[disk], now, disk_bytes) {
+        if let Some(end) = platters.begin(spindle, now, disk_bytes) {
             self.plan(end, Step::Piece(disk));
         }
     }
 
     fn piece_ended(&mut self, at: Instant, disk: usize) {
-        let State::Platters(spindles) = &mut self.state else { unreachable!("only disks turn") };
-        let piece = spindles[disk].serving.take().expect("a disk ends what it began");
-        let request = self.under_way.get_mut(&piece.io).expect("a request is under way until its last piece ends");
-        request.pieces -= 1;
-        if request.pieces == 0 {
-            let end = at + request.flush;
-            self.plan(end, Step::End(piece.io));
+        let State::Platters(array) = &mut self.state else { unreachable!("only disks turn") };
+        let piece = array.spindles[disk].serving.take().expect("a disk ends what it began");
+        match piece.whose {
+            For::Request(io) => {
+                let request = self.under_way.get_mut(&io).expect("a request is under way until its last piece ends");
+                request.pieces -= 1;
+                if request.pieces == 0 {
+                    self.on_hand(at, io);
+                }
+            }
+            For::Fetch(id) => {
+                let pieces = array.fetches.get_mut(&id).expect("it is under way until its last piece ends");
+                *pieces -= 1;
+                if *pieces == 0 {
+                    array.fetches.remove(&id);
+                    let ready = array.controller.fetched(id);
+                    ready.into_iter().for_each(|io| self.on_hand(at, io));
+                }
+            }
         }
         self.turn_to_next(at, disk);
     }

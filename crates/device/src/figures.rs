@@ -7,6 +7,7 @@
 //! read_iops = 90000
 //! ```
 
+use crate::controller::Controller;
 use crate::model::{BadModel, DeviceModel, Media};
 
 /// Text that describes no device.
@@ -82,6 +83,19 @@ fn set(model: &mut DeviceModel, figure: &str, value: &str) -> Option<bool> {
         ("full_seek_ms", Media::Platters(disks)) => put(&mut disks.full_seek_ms, value),
         ("command_us", Media::Platters(disks)) => put(&mut disks.command_us, value),
         ("bytes_per_s", Media::Platters(disks)) => put(&mut disks.bytes_per_s, value),
+        (_, Media::Platters(disks)) => {
+            return disks.controller.as_mut().and_then(|it| set_controller(it, figure, value));
+        }
+        _ => return None,
+    })
+}
+
+fn set_controller(controller: &mut Controller, figure: &str, value: &str) -> Option<bool> {
+    Some(match figure {
+        "controller_us" => put(&mut controller.controller_us, value),
+        "link_bytes_per_s" => put(&mut controller.link_bytes_per_s, value),
+        "read_ahead_bytes" => put(&mut controller.read_ahead_bytes, value),
+        "read_ahead_streams" => put(&mut controller.read_ahead_streams, value),
         _ => return None,
     })
 }

@@ -9,10 +9,12 @@
 //! Invariants: the same requests at the same times with the same seed end at the same times; nothing ends before its
 //! device could have done it; no request waits for ever.
 //!
-//! Read next: `model` for the figures (`figures` reads them from text), `device` for the queue, `flash` and `platter` for the two kinds of service,
-//! `shaper` for what makes another device out of a real one.
+//! Read next: `model` for the figures (`figures` reads them from text), `device` for the queue, `flash` and `platter` for
+//! the two kinds of service, `controller` for what stands before an array's disks, `shaper` for what makes another
+//! device out of a real one.
 #![forbid(unsafe_code)]
 
+mod controller;
 mod device;
 mod figures;
 mod flash;
@@ -20,6 +22,7 @@ mod model;
 mod platter;
 mod shaper;
 
+pub use controller::Controller;
 pub use device::{Device, Io, IoId, IoKind};
 pub use figures::BadFigures;
 pub use flash::Flash;

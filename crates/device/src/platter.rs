@@ -8,6 +8,7 @@
 //! An array deals stripes to its disks in turn. With parity, a write reads the old data and the old parity, and a
 //! rotation later writes both.
 
+use crate::controller::Controller;
 use base::{Duration, Instant};
 
 /// How many rotations a request may be passed over. Long enough to reorder a full queue, short enough that nobody
@@ -33,13 +34,23 @@ pub struct Platters {
     pub command_us: f64,
     /// Bytes read or written a second once the head is there.
     pub bytes_per_s: f64,
+    /// What stands before them, where they are an array.
+    pub controller: Option<Controller>,
+}
+
+/// For whom a disk works, by number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum For {
+    /// A request, in the device's table.
+    Request(u64),
+    /// The controller, which reads ahead.
+    Fetch(u64),
 }
 
 /// A part of a request that lies on one disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Piece {
-    /// The request's place in the device's table.
-    pub(crate) io: u64,
+    pub(crate) whose: For,
     /// When it was taken.
     pub(crate) since: Instant,
     /// Where on its disk it begins.
@@ -69,7 +80,7 @@ impl Platters {
     }
 
     /// The parts of a request, each with the number of its disk.
-    pub(crate) fn pieces(&self, io: u64, now: Instant, write: bool, offset: u64, bytes: u64) -> Vec<(usize, Piece)> {
+    pub(crate) fn pieces(&self, whose: For, now: Instant, write: bool, offset: u64, bytes: u64) -> Vec<(usize, Piece)> {
         let disks = u64::from(self.spindles);
         let data_disks = if self.parity { disks - 1 } else { disks };
         let rewrites = self.parity && write;
@@ -78,7 +89,7 @@ impl Platters {
             let same = |(at, piece): &&mut (usize, Piece)| *at == disk as usize && piece.offset + piece.bytes == offset;
             match pieces.iter_mut().rev().find(same) {
                 Some((_, piece)) => piece.bytes += bytes,
-                None => pieces.push((disk as usize, Piece { io, since: now, offset, bytes, rewrites })),
+                None => pieces.push((disk as usize, Piece { whose, since: now, offset, bytes, rewrites })),
             }
         };
         let (mut at, end) = (offset, offset + bytes.max(1));
@@ -161,21 +172,24 @@ mod tests {
     fn stripes_go_to_the_disks_in_turn_and_never_to_their_own_parity() {
         let array = array();
         for stripe in 0..200u64 {
-            let pieces = array.pieces(0, Instant::ZERO, true, stripe * array.stripe_bytes, 4096);
+            let pieces = array.pieces(For::Request(0), Instant::ZERO, true, stripe * array.stripe_bytes, 4096);
             let [(data, at), (parity, beside)] = pieces[..] else { panic!("a disk and its parity, not {pieces:?}") };
             assert_ne!(data, parity, "stripe {stripe}");
             assert_eq!(at.offset, beside.offset);
             assert!(at.rewrites && beside.rewrites);
         }
-        let row: Vec<usize> =
-            array.pieces(0, Instant::ZERO, false, 0, 11 * array.stripe_bytes).iter().map(|(disk, _)| *disk).collect();
+        let row: Vec<usize> = array
+            .pieces(For::Request(0), Instant::ZERO, false, 0, 11 * array.stripe_bytes)
+            .iter()
+            .map(|(disk, _)| *disk)
+            .collect();
         assert_eq!(row, (0..11).collect::<Vec<_>>());
     }
 
     #[test]
     fn what_follows_the_head_needs_no_turn() {
         let array = array();
-        let piece = Piece { io: 0, since: Instant::ZERO, offset: 8192, bytes: 4096, rewrites: false };
+        let piece = Piece { whose: For::Request(0), since: Instant::ZERO, offset: 8192, bytes: 4096, rewrites: false };
         assert_eq!(array.reach(Instant(123_456_789), 8192, &piece, 4e12), Duration::ZERO);
         let back = array.reach(Instant(123_456_789), 12_288, &piece, 4e12);
         assert!(back > Duration::ZERO && back.as_secs_f64() <= array.rotation_s(), "{back:?}");

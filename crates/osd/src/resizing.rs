@@ -65,7 +65,8 @@ impl Osd {
             let gone = self.take_source(source);
             match self.pgs.get_mut(&target) {
                 // What was joined with this very map before a start, while other PGs were not, stays as it is.
-                Some(pg) if pg.exists && pg.info.resized_at >= at && !gone.as_ref().is_some_and(|gone| gone.exists) => {}
+                Some(pg) if pg.exists && pg.info.resized_at >= at && !gone.as_ref().is_some_and(|gone| gone.exists) => {
+                }
                 Some(pg) if pg.exists => pg.merge(&mut self.core, gone, range, pool, at, meta),
                 _ => {
                     // It was not clean here, so that others have it.

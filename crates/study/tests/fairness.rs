@@ -33,8 +33,9 @@ fn shares_follow_weights_in_both_modes() {
         let name = format!("hdd-array, {mode}, {readers} readers a group");
         results.spread(&name, "total_kb_s").expect("measured").mean
     };
-    // What the mode is for: many readers keep an array busy that one at a time cannot.
+    // What the mode is for: many readers keep an array busy that one at a time cannot; what is left is the link's.
     assert!(total("IOPS mode", 8) > 1.5 * total("time mode", 8), "{}", results.table());
+    assert!((total("IOPS mode", 8) / 377_187.0 - 1.0).abs() < 0.15, "as published: {}", results.table());
 }
 
 #[test]

@@ -61,7 +61,8 @@ class Ceph:
                 code, out, says = ceph_argparse.json_command(self.cluster, target=target, argdict=given)
         if code < 0:
             says = f"Error {errno.errorcode.get(-code, 'Unknown')}: {says}"
-        return subprocess.CompletedProcess(words, abs(code), out.decode(), advice.getvalue() + says)
+        # What is above 0 is a count that some commands answer with; the tool ends well then.
+        return subprocess.CompletedProcess(words, max(-code, 0), out.decode(), advice.getvalue() + says)
 
     def daemon(self, words):
         name, rest = words[1], words[2:]

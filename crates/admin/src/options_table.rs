@@ -101,6 +101,10 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("target_max_misplaced_ratio", Float, "0.050000", "Share of misplaced objects above which pgp_num waits"),
     option("mon_max_pool_pg_num", Uint, "65536", "Placement groups of a pool at most"),
     option("mon_pg_warn_min_per_osd", Uint, "0", "Warn when OSDs carry fewer placement groups than this"),
+    option("mon_reweight_min_pgs_per_osd", Uint, "10", "Placement groups of an OSD without which none are reweighted"),
+    option("mon_reweight_min_bytes_per_osd", Size, "104857600", "Bytes of an OSD without which none are reweighted"),
+    option("mon_reweight_max_osds", Int, "4", "OSDs that one command reweights at most").min(1.0),
+    option("mon_reweight_max_change", Float, "0.050000", "Most that one command changes an OSD's weight by").min(0.0),
     option("mon_osd_blocklist_default_expire", Float, "3600.000000", "Seconds that an entry of the blocklist lasts")
         .min(0.0),
     option("mon_osd_cache_size", Int, "500", "OSD map epochs kept in memory"),

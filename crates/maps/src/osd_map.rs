@@ -252,6 +252,17 @@ impl OsdMap {
         self.slot(osd).map_or(0, |at| self.osds.weight[at])
     }
 
+    /// The same map with other override weights of some OSDs: for asking where everything would go.
+    pub fn with_weights(&self, weights: &BTreeMap<OsdId, u32>) -> OsdMap {
+        let mut map = self.clone();
+        for (osd, weight) in weights {
+            if let Some(at) = map.slot(*osd) {
+                map.osds.weight[at] = *weight;
+            }
+        }
+        map
+    }
+
     /// Override weights of all ids, as CRUSH wants them.
     pub fn weights(&self) -> &[u32] {
         &self.osds.weight

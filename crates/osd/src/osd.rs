@@ -458,6 +458,19 @@ impl Osd {
         (led, self.pgs.values().filter(|pg| pg.is_active()).count())
     }
 
+    /// The PGs that this OSD leads and that are not active and clean, each with its state and, if it is down, why.
+    pub fn unsettled(&self) -> Vec<(PgId, String)> {
+        let mut all: Vec<(PgId, String)> = (self.pgs.values())
+            .filter(|pg| pg.is_primary() && !pg.is_at_rest())
+            .map(|pg| {
+                let why = pg.down_because().map_or(String::new(), |why| format!(" ({why})"));
+                (pg.id, format!("{}{why}", crate::stats::pg_state(&self.core, pg)))
+            })
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
     /// Panics if what must always hold does not.
     pub fn check_invariants(&self) {
         self.mon.check_invariants();

@@ -170,10 +170,8 @@ fn step_value(pg: &Pg) -> Value {
         Role::Waiting | Role::Replica(..) => ("Started", pg.last_change),
     };
     let mut value = object! { "name" => name, "enter_time" => local_time(entered) };
-    if let Role::Peering(peering) = &pg.role
-        && let Step::Down(why) = &peering.step
-    {
-        value.push("blocked", *why);
+    if let Some(why) = pg.down_because() {
+        value.push("blocked", why);
     }
     value
 }

@@ -145,8 +145,11 @@ impl Run {
         if !self.wait_for(HEAL_MAX, settled) {
             let pool = self.known_pool();
             let counts = pool.map(|p| (p.pg_num, p.pgp_num, p.pg_num_pending, p.pg_num_target));
-            return self
-                .fail(format!("{HEAL_MAX:?} after the last fault the pool's pg_num does not settle: {counts:?}"));
+            let unsettled: Vec<_> =
+                self.world.nodes.iter().filter_map(|node| node.osd()).flat_map(|osd| osd.unsettled()).collect();
+            return self.fail(format!(
+                "{HEAL_MAX:?} after the last fault the pool's pg_num does not settle: {counts:?}; {unsettled:?}"
+            ));
         }
         true
     }

@@ -130,6 +130,11 @@ impl Call {
         }
     }
 
+    /// A list of numbers, as `list` takes one of texts.
+    pub fn floats(&self, name: &str) -> Result<Vec<f64>, Refused> {
+        self.list(name)?.iter().map(|text| text.parse().map_err(|_| bad_type(name))).collect()
+    }
+
     /// An OSD, as `3` or `osd.3`.
     pub fn osd(&self, name: &str) -> Result<OsdId, Refused> {
         parse_osd(&self.text(name)?)

@@ -4,7 +4,7 @@
 //! weight sets and bucket ids included. Every public edit works on a copy and replaces the map only when all of it has
 //! succeeded: an error changes nothing. After each, the invariants of `map` hold.
 //!
-//! Read next: `insert` and `remove` for places in the tree, `weight`, `class`, `rules`, `names`.
+//! Read next: `insert` and `remove` for places in the tree, `weight` and `weight_set`, `class`, `rules`, `names`.
 
 mod class;
 mod insert;
@@ -12,6 +12,7 @@ mod names;
 mod remove;
 mod rules;
 mod weight;
+mod weight_set;
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +60,10 @@ pub enum EditError {
     InUse(String),
     #[error("'{item}' is already below '{bucket}'")]
     AlreadyThere { item: String, bucket: String },
+    #[error("item {0} not found in crush map")]
+    NotInTree(i32),
+    #[error("one of '{0}' and '{1}' contains the other")]
+    Nested(String, String),
     #[error("'{0}' would contain itself")]
     Loop(String),
     #[error("the location names no bucket that could hold '{0}'")]
@@ -83,7 +88,7 @@ impl EditError {
     pub fn errno(&self) -> Errno {
         use EditError::*;
         match self {
-            NoSuchItem(_) | NoSuchRule(_) => Errno::ENOENT,
+            NoSuchItem(_) | NotInTree(_) | NoSuchRule(_) => Errno::ENOENT,
             NameTaken(_) => Errno::EEXIST,
             NotABucket(_) => Errno::ENOTDIR,
             NotEmpty(_) => Errno::ENOTEMPTY,
@@ -100,6 +105,7 @@ impl EditError {
             | Broken(_)
             | WrongType { .. }
             | AlreadyThere { .. }
+            | Nested(..)
             | NoPlace(_) => Errno::EINVAL,
         }
     }

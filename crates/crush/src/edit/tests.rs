@@ -2,7 +2,7 @@
 
 use super::{EditError, parse_location, parse_weight};
 use crate::map::CrushMap;
-use crate::{ITEM_NONE, SimpleRule};
+use crate::{Algorithm, Bucket, ITEM_NONE, SimpleRule};
 use base::Errno;
 use std::collections::BTreeSet;
 use wire::{Decode, Encode};
@@ -131,14 +131,8 @@ fn assert_sets_add_up(map: &CrushMap) {
 #[test]
 fn weight_sets_keep_adding_up_over_edits() {
     let mut map = nine();
-    // What the balancer does first: every bucket's own weights as two positions of a set.
-    let mut args = crate::ChooseArgs::default();
-    for bucket in map.buckets() {
-        let weights: Vec<u32> = bucket.weighted_items().map(|(_, weight)| weight).collect();
-        let arg = crate::ChooseArg { weight_sets: vec![weights.clone(), weights], ids: Vec::new() };
-        args.by_slot.insert(crate::map::slot(bucket.id()).expect("a bucket") as u32, arg);
-    }
-    map.choose_args.insert(crate::choose_args::DEFAULT, args);
+    assert!(map.create_weight_set(crate::choose_args::DEFAULT, 2));
+    assert!(!map.create_weight_set(crate::choose_args::DEFAULT, 2), "there is one");
     assert_sets_add_up(&map);
     map.reweight_item("osd.3", 0x3_0000).expect("the OSD is there");
     assert_sets_add_up(&map);
@@ -151,4 +145,50 @@ fn weight_sets_keep_adding_up_over_edits() {
     map.reweight_all().expect("weights that fit");
     assert_sets_add_up(&map);
     assert_eq!(CrushMap::from_bytes(&map.to_bytes()), Ok(map));
+}
+
+#[test]
+fn a_weight_set_decides_where_its_pool_goes_and_no_other() {
+    let mut map = nine();
+    let chosen = |map: &CrushMap, pool: Option<i64>| {
+        (0..200).filter(|x| map.do_rule(0, *x, 3, &[0x1_0000; 9], pool).contains(&4)).count()
+    };
+    let before = chosen(&map, None);
+    assert!(map.create_weight_set(7, 1));
+    assert_eq!(chosen(&map, Some(7)), before, "it begins with the buckets' own weights");
+    map.reweight_in_weight_set(7, "osd.4", &[0]).expect("the OSD is there");
+    assert_sets_add_up(&map);
+    assert_eq!((chosen(&map, Some(7)), chosen(&map, None)), (0, before));
+    let root = map.reweight_in_weight_set(7, "default", &[0]).expect_err("nothing holds a root");
+    assert_eq!(root.errno(), base::Errno::ENOENT);
+    assert!(map.remove_weight_set(7) && !map.remove_weight_set(7));
+}
+
+#[test]
+fn swapped_buckets_bring_their_items_names_and_weights() {
+    let mut map = nine();
+    map.create_weight_set(crate::choose_args::DEFAULT, 1);
+    map.reweight_item("osd.0", 0x3_0000).expect("the OSD is there");
+    map.add_named_bucket("new", "host").expect("a name that is free");
+    let (old_place, new_place) = (map.item_id("h0").expect("a host"), map.item_id("new").expect("just made"));
+    let (osds, weight) = (map.bucket(old_place).expect("a host").items().to_vec(), map.item_weight(old_place));
+    map.swap_buckets("h0", "new").expect("neither contains the other");
+    assert_eq!((map.item_id("h0"), map.item_id("new")), (Some(new_place), Some(old_place)));
+    assert_eq!(map.bucket(new_place).expect("a host").items(), osds);
+    assert_eq!((map.item_weight(new_place), map.item_weight(old_place)), (weight, Some(0)));
+    assert_sets_add_up(&map);
+    assert_eq!(map.swap_buckets("default", "new").expect_err("nested").errno(), base::Errno::EINVAL);
+    assert_eq!(CrushMap::from_bytes(&map.to_bytes()), Ok(map));
+}
+
+#[test]
+fn straw_buckets_become_straw2() {
+    let mut map = nine();
+    let host = map.item_id("h0").expect("a host");
+    let items: Vec<(i32, u32)> = map.bucket(host).expect("a host").weighted_items().collect();
+    let straw = Bucket::new(host, 1, Algorithm::Straw, &items, 1).expect("it fits");
+    *map.bucket_mut(host).expect("a host") = straw;
+    assert_eq!(map.straw_to_straw2(), Ok(1));
+    assert_eq!(map, nine());
+    assert_eq!(map.straw_to_straw2(), Ok(0));
 }

@@ -133,6 +133,14 @@ impl CrushMap {
             }
         }
         self.set_weight(item, weight, id)?;
+        self.carry_up(id)?;
+        // A bucket that arrives brings the sums of its own sets; Ceph leaves them at 0 until the balancer runs.
+        self.mend_weight_sets(if item < 0 && !weight_sets { item } else { id });
+        Ok(())
+    }
+
+    /// Carries a bucket's sum up to all above it.
+    pub(super) fn carry_up(&mut self, id: i32) -> Result<()> {
         let mut open = VecDeque::from([id]);
         while let Some(changed) = open.pop_front() {
             let weight = self.bucket(changed).map_or(0, Bucket::weight);
@@ -141,8 +149,6 @@ impl CrushMap {
                 open.push_back(holder);
             }
         }
-        // A bucket that arrives brings the sums of its own sets; Ceph leaves them at 0 until the balancer runs.
-        self.mend_weight_sets(if item < 0 && !weight_sets { item } else { id });
         Ok(())
     }
 
@@ -158,7 +164,7 @@ impl CrushMap {
     }
 
     /// Carries the sums of a bucket's weight sets up. Like Ceph, gives every bucket of such a set a weight set first.
-    fn mend_weight_sets(&mut self, id: i32) {
+    pub(super) fn mend_weight_sets(&mut self, id: i32) {
         let keys: Vec<i64> = self.choose_args.keys().copied().collect();
         for key in keys {
             let has_sets =

@@ -18,7 +18,9 @@ mod mon;
 mod osd;
 mod osd_blocklist;
 mod osd_crush;
+mod osd_crush_class;
 mod osd_crush_rules;
+mod osd_crush_weight_set;
 mod osd_df;
 mod osd_dump;
 mod osd_membership;
@@ -27,8 +29,10 @@ mod osd_pool_applications;
 mod osd_pool_create;
 mod osd_pool_get;
 mod osd_pool_set;
+mod osd_reweight;
 mod osd_settings;
 mod osd_status;
+mod osd_tier;
 mod osd_tree;
 mod osd_upmap;
 mod pg;
@@ -83,11 +87,15 @@ const MODULES: &[&[CommandSpec]] = &[
     osd_df::COMMANDS,
     osd_membership::COMMANDS,
     osd_upmap::COMMANDS,
+    osd_reweight::COMMANDS,
     osd_settings::COMMANDS,
     osd_status::COMMANDS,
+    osd_tier::COMMANDS,
     osd_blocklist::COMMANDS,
     osd_crush::COMMANDS,
+    osd_crush_class::COMMANDS,
     osd_crush_rules::COMMANDS,
+    osd_crush_weight_set::COMMANDS,
     osd_pool::COMMANDS,
     osd_pool_create::COMMANDS,
     osd_pool_get::COMMANDS,

@@ -51,7 +51,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     ),
     spec("osd perf", "show latencies of OSDs", "osd", "r", perf),
     spec("osd blocked-by", "show which OSDs keep placement groups from peering", "osd", "r", blocked_by),
-    spec("osd utilization", "show how evenly placement groups are spread", "osd", "r", utilization),
     spec(
         "osd last-stat-seq name=id,type=CephOsdName",
         "show the number of an OSD's latest statistics",
@@ -356,46 +355,6 @@ pub(super) fn pgs_by_osd(map: &OsdMap) -> BTreeMap<OsdId, u64> {
         }
     }
     counts
-}
-
-fn utilization(mon: &mut Mon, call: &Call) -> Answer {
-    let counts = pgs_by_osd(mon.osds.map());
-    let total: u64 = counts.values().sum();
-    let number = counts.len().max(1) as f64;
-    let mean = total as f64 / number;
-    let deviation = (counts.values().map(|c| (*c as f64 - mean).powi(2)).sum::<f64>() / number).sqrt();
-    // What throwing the groups at random would give (a binomial distribution's).
-    let expected = (total as f64 * (1.0 - 1.0 / number) / number).sqrt();
-    let min = counts.iter().min_by_key(|(_, c)| **c).map_or((OsdId::NONE, 0), |(o, c)| (*o, *c));
-    let max = counts.iter().max_by_key(|(osd, c)| (**c, -osd.0)).map_or((OsdId::NONE, 0), |(o, c)| (*o, *c));
-    let value = || {
-        object! {
-            "avg_pgs" => mean,
-            "std_dev" => deviation,
-            "expected_baseline_std_dev" => expected,
-            "min_osd" => min.0.0,
-            "min_osd_pgs" => min.1,
-            "max_osd" => max.0.0,
-            "max_osd_pgs" => max.1,
-        }
-    };
-    let plain = || {
-        let g = |v| crate::format::value::percent_g(v, 6);
-        let of_mean = |count: u64| g(if mean > 0.0 { count as f64 / mean } else { 0.0 });
-        format!(
-            "avg {}\nstddev {} (expected baseline {})\nmin osd.{} with {} pgs ({} * mean)\nmax osd.{} with {} pgs ({} * mean)\n",
-            g(mean),
-            g(deviation),
-            g(expected),
-            min.0,
-            min.1,
-            of_mean(min.1),
-            max.0,
-            max.1,
-            of_mean(max.1)
-        )
-    };
-    Ok(Reply::either(call, value, plain))
 }
 
 fn last_stat_seq(mon: &mut Mon, call: &Call) -> Answer {

@@ -38,6 +38,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("osd crush create-or-move name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]", "add an OSD at a place, or move it there keeping its weight", "osd", "rw", create_or_move),
     spec("osd crush add-bucket name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=type,type=CephString name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=],req=false", "add a bucket", "osd", "rw", add_bucket),
     spec("osd crush rename-bucket name=srcname,type=CephString,goodchars=[A-Za-z0-9-_.] name=dstname,type=CephString,goodchars=[A-Za-z0-9-_.]", "rename a bucket", "osd", "rw", rename_bucket),
+    spec("osd crush swap-bucket name=source,type=CephString,goodchars=[A-Za-z0-9-_.] name=dest,type=CephString,goodchars=[A-Za-z0-9-_.] name=force,type=CephBool,req=false name=yes_i_really_mean_it,type=CephBool,req=false", "exchange what two buckets contain", "osd", "rw", swap_bucket),
+    spec("osd crush set-all-straw-buckets-to-straw2", "make all straw buckets straw2 ones", "osd", "rw", straw_to_straw2),
     spec("osd crush move name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]", "move an item to a place", "osd", "rw", move_),
     spec("osd crush link name=name,type=CephString name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]", "put a bucket at one more place", "osd", "rw", link),
     spec("osd crush unlink name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]", "take a bucket away from a place", "osd", "rw", unlink),
@@ -47,22 +49,17 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("osd crush reweight-subtree name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=weight,type=CephFloat,range=0.0", "set the weight of all OSDs below a bucket", "osd", "rw", reweight_subtree),
     spec("osd crush reweight-all", "make all buckets weigh what is in them", "osd", "rw", reweight_all),
     spec("osd crush ls name=node,type=CephString,goodchars=[A-Za-z0-9-_.]", "list what is in a bucket", "osd", "r", ls),
-    spec("osd crush class ls", "list device classes", "osd", "r", class_ls),
-    spec("osd crush class ls-osd name=class,type=CephString,goodchars=[A-Za-z0-9-_]", "list the OSDs of a class", "osd", "r", class_ls_osd),
-    spec("osd crush class create name=class,type=CephString,goodchars=[A-Za-z0-9-_]", "make a device class", "osd", "rw", class_create),
-    spec("osd crush class rm name=class,type=CephString,goodchars=[A-Za-z0-9-_]", "remove a device class", "osd", "rw", class_rm),
-    spec("osd crush class rename name=srcname,type=CephString,goodchars=[A-Za-z0-9-_] name=dstname,type=CephString,goodchars=[A-Za-z0-9-_]", "rename a device class", "osd", "rw", class_rename),
-    spec("osd crush set-device-class name=class,type=CephString name=ids,type=CephString,n=N", "set the class of OSDs", "osd", "rw", set_class),
-    spec("osd crush rm-device-class name=ids,type=CephString,n=N", "take the class away from OSDs", "osd", "rw", rm_class),
-    spec("osd crush get-device-class name=ids,type=CephString,n=N", "show the class of OSDs", "osd", "r", get_class),
 ];
 
-fn refused(error: EditError) -> Refused {
+pub(super) fn refused(error: EditError) -> Refused {
     Refused::new(error.errno(), error.to_string())
 }
 
 /// Edits the next epoch's CRUSH map; keeps it only if the edit says that something changed.
-fn edit(mon: &mut Mon, change: impl FnOnce(&mut CrushMap) -> Result<bool, EditError>) -> Result<bool, Refused> {
+pub(super) fn edit(
+    mon: &mut Mon,
+    change: impl FnOnce(&mut CrushMap) -> Result<bool, EditError>,
+) -> Result<bool, Refused> {
     let mut crush = (*mon.osds.upcoming().crush).clone();
     let changed = change(&mut crush).map_err(refused)?;
     if changed {
@@ -135,7 +132,7 @@ pub(super) fn dump_value(map: &OsdMap) -> Value {
         "buckets" => Value::array(buckets),
         "rules" => Value::array(crush.rules().map(|(id, rule)| super::osd_crush_rules::rule_value(crush, id, rule))),
         "tunables" => tunables_value(crush),
-        "choose_args" => Value::object(),
+        "choose_args" => super::osd_crush_weight_set::sets_value(crush),
     }
 }
 
@@ -312,6 +309,40 @@ fn rename_bucket(mon: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::status(format!("renamed bucket {from} into {to}")))
 }
 
+fn swap_bucket(mon: &mut Mon, call: &Call) -> Answer {
+    let (source, dest) = (call.text("source")?, call.text("dest")?);
+    let force = call.flag("force") || call.flag("yes_i_really_mean_it");
+    let crush = &mon.osds.upcoming().crush;
+    let there = |what: &str, name: &str| {
+        let none = || Refused::new(Errno::ENOENT, format!("{what} item {name} does not exist"));
+        crush.item_id(name).ok_or_else(none)
+    };
+    let (from, to) = (there("source", &source)?, there("dest", &dest)?);
+    if !force && crush_view::parent(crush, from).is_some() {
+        return refuse(
+            Errno::EPERM,
+            format!("source item {source} is not an orphan bucket; pass --yes-i-really-mean-it to proceed anyway"),
+        );
+    }
+    let algorithm = |id| crush.bucket(id).map_or("none", |bucket| bucket.algorithm().name());
+    if !force && algorithm(from) != algorithm(to) {
+        let (source, dest) = (algorithm(from), algorithm(to));
+        return refuse(
+            Errno::EPERM,
+            format!(
+                "source bucket alg {source} != dest bucket alg {dest}; pass --yes-i-really-mean-it to proceed anyway"
+            ),
+        );
+    }
+    edit(mon, |crush| crush.swap_buckets(&source, &dest).map(|()| true))?;
+    Ok(Reply::status(format!("swapped bucket of {source} to {dest}")))
+}
+
+fn straw_to_straw2(mon: &mut Mon, _: &Call) -> Answer {
+    edit(mon, |crush| crush.straw_to_straw2().map(|count| count > 0))?;
+    Ok(Reply::empty())
+}
+
 fn named(mon: &mut Mon, name: &str) -> Result<i32, Refused> {
     let id = mon.osds.upcoming().crush.item_id(name);
     id.ok_or_else(|| Refused::new(Errno::ENOENT, format!("item {name} does not exist")))
@@ -388,89 +419,4 @@ fn ls(mon: &mut Mon, call: &Call) -> Answer {
     let names: Vec<String> =
         items.iter().map(|i| crush.item_name(*i).map_or_else(|| format!("osd.{i}"), str::to_owned)).collect();
     Ok(Reply::either(call, || Value::array(&names), || names.iter().map(|n| format!("{n}\n")).collect()))
-}
-
-fn class_ls(mon: &mut Mon, call: &Call) -> Answer {
-    Ok(Reply::value(call, &Value::array(mon.osds.map().crush.class_names().values())))
-}
-
-fn class_ls_osd(mon: &mut Mon, call: &Call) -> Answer {
-    let name = call.text("class")?;
-    let crush = &mon.osds.map().crush;
-    let Some(class) = crush.class_id(&name) else {
-        return refuse(Errno::ENOENT, format!("class '{name}' does not exist"));
-    };
-    let osds: Vec<i32> = crush.class_devices(class).collect();
-    Ok(Reply::either(call, || Value::array(osds.iter().copied()), || osds.iter().map(|o| format!("{o}\n")).collect()))
-}
-
-fn class_create(mon: &mut Mon, call: &Call) -> Answer {
-    let name = call.text("class")?;
-    if mon.osds.upcoming().crush.class_id(&name).is_some() {
-        return Ok(Reply::status(format!("class '{name}' already exists")));
-    }
-    edit(mon, |crush| crush.create_class(&name).map(|_| true))?;
-    let id = mon.osds.upcoming().crush.class_id(&name).unwrap_or(0);
-    Ok(Reply::status(format!("created class {name} with id {id} to crush map")))
-}
-
-fn class_rm(mon: &mut Mon, call: &Call) -> Answer {
-    let name = call.text("class")?;
-    let Some(id) = mon.osds.upcoming().crush.class_id(&name) else { return Ok(Reply::empty()) };
-    edit(mon, |crush| crush.remove_class(&name).map(|()| true))?;
-    Ok(Reply::status(format!("removed class {name} with id {id} from crush map")))
-}
-
-fn class_rename(mon: &mut Mon, call: &Call) -> Answer {
-    let (from, to) = (call.text("srcname")?, call.text("dstname")?);
-    edit(mon, |crush| crush.rename_class(&from, &to).map(|()| true))?;
-    Ok(Reply::status(format!("rename class '{from}' to '{to}'")))
-}
-
-fn set_class(mon: &mut Mon, call: &Call) -> Answer {
-    let class = call.text("class")?;
-    let osds = super::osd::osds_named(mon, &call.list("ids")?)?;
-    let mut changed = Vec::new();
-    edit(mon, |crush| {
-        for osd in &osds {
-            if let Some(have) = crush.item_class(osd.0).filter(|have| *have != class) {
-                return Err(EditError::NameTaken(format!("osd.{osd}' has already bound to class '{have}")));
-            }
-            if crush.set_device_class(osd.0, &class)? {
-                changed.push(osd.0);
-            }
-        }
-        Ok(!changed.is_empty())
-    })
-    .map_err(|r| if r.errno == Errno::EEXIST { Refused { errno: Errno::EBUSY, ..r } } else { r })?;
-    let ids: Vec<String> = osds.iter().map(|o| o.to_string()).collect();
-    Ok(Reply::status(format!("set osd(s) {} to class '{class}'", ids.join(","))))
-}
-
-fn rm_class(mon: &mut Mon, call: &Call) -> Answer {
-    let osds = super::osd::osds_named(mon, &call.list("ids")?)?;
-    edit(mon, |crush| {
-        let mut changed = false;
-        for osd in &osds {
-            changed |= crush.remove_device_class(osd.0)?;
-        }
-        Ok(changed)
-    })?;
-    let ids: Vec<String> = osds.iter().map(|o| o.to_string()).collect();
-    Ok(Reply::status(format!("done removing class of osd(s): {}", ids.join(","))))
-}
-
-fn get_class(mon: &mut Mon, call: &Call) -> Answer {
-    let osds = super::osd::osds_named(mon, &call.list("ids")?)?;
-    let crush = &mon.osds.map().crush;
-    if let Some(osd) = osds.iter().find(|osd| crush_view::parent(crush, osd.0).is_none()) {
-        return refuse(Errno::EINVAL, format!("osd.{osd} is not in the CRUSH map"));
-    }
-    let class = |osd: &OsdId| crush.item_class(osd.0).unwrap_or_default().to_owned();
-    let value = || Value::array(osds.iter().map(|osd| object! { "osd" => osd.0, "device_class" => class(osd) }));
-    let plain = || match osds.len() {
-        1 => osds.iter().map(|osd| class(osd) + "\n").collect(),
-        _ => osds.iter().map(|osd| format!("osd.{osd} {}\n", class(osd))).collect(),
-    };
-    Ok(Reply::either(call, value, plain))
 }

@@ -277,6 +277,10 @@ impl Mon {
             change.old_pools.insert(id);
         }
         change.new_pg_temp.extend(temps.into_iter().map(|pg| (pg, Vec::new())));
+        let mut crush = (*self.osds.upcoming().crush).clone();
+        if crush.remove_weight_set(id.0) {
+            self.osds.set_crush(&crush);
+        }
         self.forget_snaps(id);
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! and number (v16.2 `src/crush/CrushTreeDumper.h`). Follows `src/osd/OSDMap.cc` (`print_tree`).
 
 use super::osd::map_of;
+use super::osd_crush_weight_set;
 use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
 use crate::crush_view;
 use crate::format::{Align, Table, Value};
@@ -158,7 +159,12 @@ pub(super) fn item_value(map: &OsdMap, node: &Node) -> Value {
         value.push("depth", node.depth);
     }
     if crush_view::parent(&map.crush, node.id).is_some() {
-        value.push("pool_weights", Value::object());
+        let sets = osd_crush_weight_set::names(map).into_iter();
+        let weights = |(key, name)| {
+            let weights = osd_crush_weight_set::weights(&map.crush, key, node.id)?;
+            Some((name, Value::array(weights)))
+        };
+        value.push("pool_weights", Value::members(sets.filter_map(weights)));
     }
     value
 }
@@ -322,8 +328,15 @@ fn crush_tree(mon: &mut Mon, call: &Call) -> Answer {
         table.column_with("ID", Align::Left, Align::Right);
         table.column_with("CLASS", Align::Left, Align::Right);
         table.column_with("WEIGHT", Align::Left, Align::Right);
+        let sets = osd_crush_weight_set::names(map);
+        sets.iter().for_each(|(_, name)| table.column_with(name, Align::Left, Align::Right));
         table.column("TYPE NAME", Align::Left);
-        nodes.iter().for_each(|node| table.row(tree_cells(map, node)));
+        for node in &nodes {
+            let first = |key: i64| osd_crush_weight_set::weights(&map.crush, key, node.id)?.first().copied();
+            let mut row = tree_cells(map, node);
+            row.splice(3..3, sets.iter().map(|(key, _)| first(*key).map_or_else(String::new, weight_text)));
+            table.row(row);
+        }
         table.render()
     };
     Ok(Reply::either(call, value, plain))

@@ -230,6 +230,12 @@ impl Pg {
         self.promise(core);
     }
 
+    /// Why peering cannot go on, where it cannot.
+    pub fn down_because(&self) -> Option<&'static str> {
+        let Role::Peering(peering) = &self.role else { return None };
+        if let Step::Down(why) = peering.step { Some(why) } else { None }
+    }
+
     /// Whether there are enough members to serve.
     fn is_enough(&self, core: &Core) -> bool {
         let min_size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.min_size));

@@ -83,6 +83,13 @@ fn what_is_merged_is_not_merged_again_after_a_start() {
     }
 }
 
+/// Two holders of one parent remembered differently many entries, and the part to which none of these belonged had as its
+/// newest version what each had forgotten last. The one that led could not follow the other.
+#[test]
+fn parts_of_a_group_meet_at_the_same_version() {
+    must_be_well(&Options::new(9732));
+}
+
 /// Those that nearly every run meets; `cargo xtask planted` looks for all.
 #[test]
 fn planted_bugs_are_found() {

@@ -32,19 +32,25 @@ impl Pg {
     pub(super) fn choose_acting(&self, core: &Core, answers: &Answers, authority: OsdId) -> Vec<OsdId> {
         let nothing = PgInfo::default();
         let info = |osd: &OsdId| answers.get(osd).and_then(|answer| answer.info.as_ref()).unwrap_or(&nothing);
-        let log_tail = info(&authority).log_tail;
+        let (log_tail, head) = (info(&authority).log_tail, info(&authority).last_update);
         let reaches = |osd: &OsdId, tail: EVersion| {
             let info = info(osd);
-            answers.contains_key(osd) && info.last_backfill.is_listed() && info.last_update >= tail
+            let touches = info.last_update >= tail && info.log_tail <= head;
+            answers.contains_key(osd) && info.last_backfill.is_listed() && touches
+        };
+        // Versions alone may deceive: after a split there are some that a log passed through without an entry.
+        let surely = |osd: &OsdId| {
+            let is_entry = |version| self.log.contains(version);
+            authority != core.me() || is_entry(info(osd).last_update) || is_entry(info(osd).log_tail)
         };
         // What it lacks, at the most: each write after its last may have been to another object.
-        let newest = info(&authority).last_update.version;
+        let newest = head.version;
         let lacks = |osd: &OsdId| {
             let known = answers.get(osd).map_or(0, |answer| answer.missing);
             known + newest.saturating_sub(info(osd).last_update.version)
         };
         let limits = core.recovery_limits;
-        let leads = |osd: &OsdId| reaches(osd, log_tail) && lacks(osd) <= limits.primary_lacks_max;
+        let leads = |osd: &OsdId| reaches(osd, log_tail) && surely(osd) && lacks(osd) <= limits.primary_lacks_max;
         let primary = if leads(&self.sets.up_primary) { self.sets.up_primary } else { authority };
         let tail = log_tail.min(info(&primary).log_tail);
         let size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.size));

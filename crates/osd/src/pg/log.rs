@@ -6,8 +6,9 @@
 //! Beyond its tail it remembers older entries, by which nobody is brought up to date any more but a resent request is
 //! recognised.
 //!
-//! Invariants: versions grow strictly; `tail` is the version before the first entry that counts; the index names
-//! exactly the entries held.
+//! Invariants: versions grow strictly; `tail` is the version before the first entry that counts; `head` is the newest
+//! version that the PG has passed through, which after a split may be that of an entry that went to another PG; the
+//! index names exactly the entries held.
 
 use super::info::Totals;
 use base::hash::FixedHashMap;
@@ -109,6 +110,7 @@ pub fn log_key(version: EVersion) -> Bytes {
 #[derive(Clone, Debug, Default)]
 pub struct PgLog {
     tail: EVersion,
+    head: EVersion,
     /// All that are held, the remembered ones first.
     entries: VecDeque<LogEntry>,
     /// How many of them are only remembered.
@@ -119,7 +121,7 @@ pub struct PgLog {
 impl PgLog {
     /// The log with these entries, remembered ones up to `tail` and those after it; refuses entries out of order.
     pub fn new(tail: EVersion, entries: Vec<LogEntry>) -> Result<PgLog, Malformed> {
-        let mut log = PgLog { tail, ..PgLog::default() };
+        let mut log = PgLog { tail, head: tail, ..PgLog::default() };
         for entry in entries {
             if log.entries.back().is_some_and(|before| entry.version <= before.version) {
                 return Err(Malformed::new("pg log", "has entries out of order"));
@@ -130,9 +132,17 @@ impl PgLog {
         Ok(log)
     }
 
+    /// The same log, which leads to `head`; refuses one that leads beyond it.
+    pub fn leading_to(self, head: EVersion) -> Result<PgLog, Malformed> {
+        if self.head > head {
+            return Err(Malformed::new("pg log", "leads beyond its record's last update"));
+        }
+        Ok(PgLog { head, ..self })
+    }
+
     /// The newest version.
     pub fn head(&self) -> EVersion {
-        self.entries.back().map_or(self.tail, |entry| entry.version.max(self.tail))
+        self.head
     }
 
     /// The version before the oldest entry.
@@ -170,6 +180,7 @@ impl PgLog {
         if entry.reqid != OsdReqId::default() {
             self.by_reqid.insert(entry.reqid, entry.version);
         }
+        self.head = self.head.max(entry.version);
         self.entries.push_back(entry);
     }
 
@@ -179,10 +190,10 @@ impl PgLog {
         self.entries.binary_search_by_key(version, |entry| entry.version).ok().map(|at| &self.entries[at])
     }
 
-    /// Whether this version is one of the entries, or the one before them.
+    /// Whether this version is one of the entries, the one before them, or the newest.
     pub fn contains(&self, version: EVersion) -> bool {
         let is_entry = || self.entries.binary_search_by_key(&version, |entry| entry.version).is_ok();
-        version == self.tail || version > self.tail && is_entry()
+        version == self.tail || version == self.head || version > self.tail && is_entry()
     }
 
     /// The entries after `version`.
@@ -265,8 +276,8 @@ impl PgLog {
 
     /// The newest version that both have passed through.
     pub fn common_point(&self, theirs: &PgLog) -> Option<EVersion> {
-        let ours = self.entries().rev().map(|entry| entry.version).chain([self.tail]);
-        ours.into_iter().find(|version| theirs.contains(*version))
+        let entries = self.entries().rev().map(|entry| entry.version);
+        [self.head].into_iter().chain(entries).chain([self.tail]).find(|version| theirs.contains(*version))
     }
 }
 
@@ -326,6 +337,19 @@ mod tests {
     #[test]
     fn entries_out_of_order_are_refused() {
         assert!(PgLog::new(EVersion::default(), vec![entry(2, 2, "a"), entry(1, 3, "b")]).is_err());
+        assert!(log((1, 1), &[(2, 2, "a")]).leading_to(EVersion::new(Epoch(2), 1)).is_err());
+    }
+
+    #[test]
+    fn parts_whose_entries_went_elsewhere_still_meet_at_the_newest() {
+        let head = EVersion::new(Epoch(2), 9);
+        let part = |tail| log(tail, &[]).leading_to(head).expect("nothing is beyond it");
+        let (short, long) = (part((1, 7)), part((1, 3)));
+        assert_eq!(short.common_point(&long), Some(head));
+        let mut divided = log((1, 3), &[(1, 4, "a"), (2, 9, "b")]);
+        divided.take_out(|entry| entry.version.version == 4);
+        assert_eq!((divided.head(), divided.len()), (head, 1));
+        assert_eq!(log((1, 3), &[(1, 4, "a")]).common_point(&divided), Some(EVersion::new(Epoch(1), 4)));
     }
 
     #[test]

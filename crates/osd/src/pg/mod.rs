@@ -253,7 +253,10 @@ impl Pg {
         entries: Vec<log::LogEntry>,
         missing: &[(Bytes, Bytes)],
     ) -> Result<Pg, Malformed> {
+        // Writes add entries and leave the record as it is.
         let log = PgLog::new(info.log_tail, entries)?;
+        let head = info.last_update.max(log.head());
+        let log = log.leading_to(head)?;
         let mut pg = Pg { exists: true, info, missing: Missing::read(missing)?, ..Pg::new(id) };
         pg.adopt_log(log);
         Ok(pg)

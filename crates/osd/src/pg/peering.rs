@@ -223,11 +223,21 @@ impl Pg {
             Err(error) => return self.complain(core, from, error),
         };
         if !self.info.last_backfill.is_listed() || self.log.common_point(&log).is_none() {
-            return self.set_step(core, Step::Down("the log of its primary does not reach the authority's"));
+            return self.step_aside(core, from);
         }
         let t = self.take_log(info, log, true);
         core.commit(CommitFor::Pg(self.id, PgCommit::Nothing), t);
         self.promise(core);
+    }
+
+    /// The authority's log does not touch the own one, although by its versions it might: others serve, and fill this one.
+    fn step_aside(&mut self, core: &mut Core, authority: OsdId) {
+        let Role::Peering(peering) = &mut self.role else { return };
+        peering.answers.remove(&core.me());
+        let Role::Peering(peering) = &self.role else { return };
+        let wanted = self.choose_acting(core, &peering.answers, authority);
+        self.is_served_by(core, wanted);
+        self.set_step(core, Step::Remapping);
     }
 
     /// Why peering cannot go on, where it cannot.
@@ -453,9 +463,6 @@ fn authority(peering: &Peering, core: &Core, pg: &Pg) -> Result<Option<OsdId>, &
 pub fn read_log(info: &Bytes, entries: &[Bytes]) -> Result<(PgInfo, PgLog), Malformed> {
     let info = PgInfo::from_bytes(info)?;
     let entries = entries.iter().map(LogEntry::from_bytes).collect::<Result<Vec<_>, _>>()?;
-    let log = PgLog::new(info.log_tail, entries)?;
-    if log.head() != info.last_update {
-        return Err(Malformed::new("pg log", "does not lead to its record's last update"));
-    }
+    let log = PgLog::new(info.log_tail, entries)?.leading_to(info.last_update)?;
     Ok((info, log))
 }

@@ -87,9 +87,7 @@ impl Pg {
             Some(_) => return Err(Malformed::new("log", "begins where this log has nothing")),
             None => PgLog::new(info.log_tail, sent)?,
         };
-        if log.head() != info.last_update {
-            return Err(Malformed::new("log", "does not lead to its record's last update"));
-        }
+        let log = log.leading_to(info.last_update)?;
         Ok((info, log))
     }
 

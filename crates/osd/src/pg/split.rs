@@ -4,7 +4,8 @@
 //! of their hashes, in one transaction with the records of all parts (`store::Part`), so that a power cut leaves the
 //! whole or all parts. The record says for how many PGs it was last done (`pg_num`), which is how a start finds what is
 //! still to be done. Log entries go with their objects, remembered ones too: whoever resends a request to the new PG is
-//! recognised there.
+//! recognised there. All parts lead to the version that the whole did, wherever its entry went: holders remember
+//! differently many old entries, and would else come to different newest ones.
 //!
 //! What each part holds is guessed (as Ceph does, v16.2 `src/osd/osd_types.cc`, `object_stat_sum_t::split`) until its
 //! primary has counted it (`survey`).
@@ -74,7 +75,8 @@ impl Pg {
             t.push(&missing_object(), Op::OmapRemove(keys));
         }
         let entries = if Bug::SplitForgetsRequests.is_planted() { Vec::new() } else { entries };
-        let log = PgLog::new(self.log.tail(), entries).expect("a part of a log is in order");
+        let log = PgLog::new(self.log.tail(), entries).and_then(|log| log.leading_to(self.log.head()));
+        let log = log.expect("a part of a log is in order");
         let missing = if Bug::SplitForgetsMissing.is_planted() { Default::default() } else { missing };
         let mut child = Pg { exists: true, info: self.info.clone(), missing, ..Pg::new(id) };
         child.adopt_log(log);

@@ -98,21 +98,29 @@ class WeightSets(Crush):
         self.assertEqual(lines[0].split(), ["ID", "CLASS", "WEIGHT", "(compat)", POOL, "TYPE", "NAME"])
         self.assertRegex(next(line for line in lines if "osd.1" in line), r" 0\.25000 ")
 
-    def test_their_pool_is_placed_by_them_as_ceph_places(self):
-        osds = ceph_json("osd", "ls")
-        plain = {pg["pgid"]: pg["up"] for pg in pgs(POOL)}
-        self.set("create", POOL, "flat")
-        self.set("reweight", POOL, f"osd.{osds[0]}", "0.0001")
-        wait_for(lambda: {pg["pgid"]: pg["up"] for pg in pgs(POOL)} != plain, "groups go elsewhere", 60, 0.3)
+    def placed_by_ceph(self):
+        """Where Ceph's own tool puts the pool's groups, by the cluster's map."""
         with tempfile.TemporaryDirectory() as where:
             path = str(Path(where) / "map")
             run("ceph", "osd", "getmap", "-o", path)
             number = next(p["poolnum"] for p in ceph_json("osd", "lspools") if p["poolname"] == POOL)
             dump = run("osdmaptool", path, "--test-map-pgs-dump-all", "--pool", number).stdout
-            said = dict(re.findall(r"^(\d+\.[0-9a-f]+) raw .* up \(\[([\d,]*)\]", dump, re.M))
-        wait_for(lambda: {pg["pgid"]: ",".join(map(str, pg["up"])) for pg in pgs(POOL)} == said, "as the tool says", 30, 0.3)
+            return dict(re.findall(r"^(\d+\.[0-9a-f]+) raw .* up \(\[([\d,]*)\]", dump, re.M))
+
+    def is_placed(self, said):
+        wait_for(lambda: {pg["pgid"]: ",".join(map(str, pg["up"])) for pg in pgs(POOL)} == said, "as the tool says", 60, 0.3)
+
+    def test_their_pool_is_placed_by_them_as_ceph_places(self):
+        plain = self.placed_by_ceph()
+        self.set("create", POOL, "flat")
+        self.assertEqual(self.placed_by_ceph(), plain, "a set begins with the buckets' own weights")
+        self.set("reweight", POOL, "osd.0", "0.0001")
+        moved = self.placed_by_ceph()
+        self.assertNotEqual(moved, plain)
+        self.is_placed(moved)
         self.set("rm", POOL)
-        wait_for(lambda: {pg["pgid"]: pg["up"] for pg in pgs(POOL)} == plain, "and back", 60, 0.3)
+        self.assertEqual(self.placed_by_ceph(), plain)
+        self.is_placed(plain)
 
     def test_there_has_to_be_one(self):
         self.refused(self.set("reweight", POOL, "osd.0", "1", check=False), 2, f"no weight-set for pool '{POOL}'")
@@ -159,6 +167,7 @@ class Reweighting(Crush):
         self.refused(by("test-reweight-by-pg", "120", "0.1", "4", "nowhere"), 2, "pool 'nowhere' does not exist")
         ceph("osd", "pool", "create", "balanced-8", "8", "8")
         self.addCleanup(harness.drop_pool, "balanced-8")
+        wait_for(lambda: {pg["state"] for pg in pgs("balanced-8")} == {"active+clean"}, "the pool serves", 60, 0.3)
         few = by("test-reweight-by-pg", "120", "0.1", "4", "balanced-8")
         self.refused(few, 33, "Refusing to reweight: we only have 24 PGs across 3 osds!")
 

@@ -231,8 +231,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_op_queue_store_ios_hdd", Uint, "32", "The most that is learnt, on rotating disks").min(1.0),
     option("osd_op_queue_store_ios_ssd", Uint, "128", "The most that is learnt, on flash").min(1.0),
     option("osd_op_queue_store_bytes", Size, "67108864", "Bytes of operations in the store at once").min(1.0),
-    option("osd_op_num_shards", Int, "0", "Engines of one OSD; 0 for the device's default").startup(),
-    option("osd_op_num_threads_per_shard", Int, "0", "Threads of one engine; 0 for the device's default").startup(),
+    option("osd_op_num_shards", Int, "0", "Known for tools that set it: an OSD is one engine").startup(),
+    option("osd_op_num_threads_per_shard", Int, "0", "Known for tools that set it: an engine has one thread").startup(),
     option("osd_qos_tenants", Text, "", "What tenants are promised; `qos set` writes it"),
     option("osd_mclock_profile", Text, "high_client_ops", "Which classes of work are favoured").one_of(PROFILES),
     option(

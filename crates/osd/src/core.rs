@@ -197,7 +197,7 @@ pub struct Core {
     confirmations: Vec<(ConnId, Vec<Confirmed>)>,
     reads: FixedHashMap<u64, ReadFor>,
     commits: FixedHashMap<u64, Committing>,
-    /// How much of that the store has to do, does a second, and may have at once.
+    /// How much work the store has, does a second, and may have at once.
     pub store_meter: StoreMeter,
     /// Of the commits since the last report.
     commit_latency: Latency,

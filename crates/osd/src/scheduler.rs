@@ -152,8 +152,8 @@ impl OpQueue {
         assert!(taken.is_ok(), "requests, and turns of placement groups, are bounded far below a scheduler's room");
     }
 
-    /// Gives the next, if any may run now and the store has room. Whoever holds the second part until the work is done, lets a scheduler know
-    /// that wants to.
+    /// Gives the next, if any may run now and the store has room. Whoever holds the second part until the work is done
+    /// lets a scheduler know that wants to.
     pub(crate) fn dequeue(&mut self, now: Instant, store: &StoreMeter) -> Option<(Work, Option<UnderWay>)> {
         self.wakeup = None;
         if self.queue.is_empty() || !store.has_room() {

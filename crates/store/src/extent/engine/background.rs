@@ -31,9 +31,7 @@ impl ExtentStore {
 
     fn clear(&mut self, stretch: Stretch) -> Result<(), Fault> {
         execute::clear(&mut self.db, stretch, CLEAR_OBJECTS)?;
-        self.scratch.clear();
-        record::encode_clear(stretch, CLEAR_OBJECTS, &mut self.scratch);
-        self.log.append(self.scratch.as_slice());
+        self.log.append(|body| record::encode_clear(stretch, CLEAR_OBJECTS, body.text()));
         Ok(())
     }
 

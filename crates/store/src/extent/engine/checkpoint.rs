@@ -142,10 +142,8 @@ impl Checkpoint {
         let run: Vec<&Bytes> = (first..first + DATA_BLOCKS_MAX)
             .map_while(|block| rest.next_if(|(at, _)| **at == block).map(|(_, data)| data))
             .collect();
-        let mut buf = IoBuf::new(run.len() * BLOCK as usize);
-        for (to, data) in buf.as_mut().chunks_exact_mut(BLOCK as usize).zip(&run) {
-            to.copy_from_slice(data);
-        }
+        let mut buf = IoBuf::with_capacity(run.len() * BLOCK as usize);
+        run.iter().for_each(|data| buf.append(data));
         self.next_block = first + run.len() as u64;
         Some((first, Bytes::from_owner(buf)))
     }

@@ -8,14 +8,13 @@
 
 use super::store::ExtentStore;
 use crate::contract::StoreError;
-use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, BlockRun};
-use crate::extent::log::record::OutOfLine;
+use crate::extent::log::body::Body;
+use crate::extent::log::record::{self, OutOfLine};
 use crate::extent::tree::Fault;
 use crate::limits::TRANSACTION_BYTES_MAX;
 use crate::transaction::Transaction;
 use bytes::Bytes;
-use wire::Encoder;
 
 impl ExtentStore {
     /// Tries a transaction whose entry has at most so many bytes, more than the ring takes.
@@ -38,9 +37,15 @@ impl ExtentStore {
             () if !self.log.has_room(entry_bytes) || pages > self.room_for_pages() => Err(Fault::Room),
             () => self.carry_out(transaction, direct_min),
         };
-        let writes = tried.inspect_err(|_| runs.iter().for_each(|run| self.db.space.release(*run)))?;
-        self.append_out_of_line(runs);
-        self.write_directly(writes);
+        let outcome = tried.inspect_err(|_| runs.iter().for_each(|run| self.db.space.release(*run)))?;
+        // The record does not hold its data: what came in larger buffers is copied out of them.
+        for (block, data) in &outcome.carried {
+            self.db.move_waiting(*block, Bytes::copy_from_slice(data));
+        }
+        let mut body = Body::default();
+        record::encode_transaction(transaction, &outcome.given, &outcome.direct, &mut body);
+        self.append_out_of_line(runs, &body);
+        self.write_directly(outcome.writes);
         Ok(())
     }
 
@@ -57,24 +62,18 @@ impl ExtentStore {
         Ok(runs)
     }
 
-    /// Writes the entry that is in `scratch` to these blocks, and to the log where it is.
-    fn append_out_of_line(&mut self, runs: Vec<BlockRun>) {
-        let body = self.scratch.as_slice();
+    /// Writes an entry to these blocks, and to the log where it is.
+    fn append_out_of_line(&mut self, runs: Vec<BlockRun>, body: &Body) {
         let (runs, rest) = cut(runs, (body.len() as u64).div_ceil(BLOCK));
-        let mut left = body;
-        let mut writes = Vec::with_capacity(runs.len());
+        let whole = Bytes::from_owner(body.gather());
+        let (mut writes, mut at) = (Vec::with_capacity(runs.len()), 0);
         for run in &runs {
-            let (piece, after) = left.split_at(left.len().min((run.len * BLOCK) as usize));
-            let mut buf = IoBuf::with_capacity((run.len * BLOCK) as usize);
-            buf.append(piece);
-            buf.fill_up();
-            writes.push((run.start, Bytes::from_owner(buf)));
-            left = after;
+            let end = at + (run.len * BLOCK) as usize;
+            writes.push((run.start, whole.slice(at..end)));
+            at = end;
         }
         let entry = OutOfLine::new(self.label.salt, runs, body);
-        let mut e = Encoder::new();
-        entry.encode(&mut e);
-        self.log.append(e.as_slice());
+        self.log.append(|body| entry.encode(body.text()));
         rest.into_iter().for_each(|run| self.db.space.release(run));
         self.db.lend(&entry.runs);
         self.write_directly(writes);

@@ -13,6 +13,7 @@ use super::jobs::{Jobs, PieceId};
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId};
 use crate::extent::layout::{BLOCK, BlockRun, Geometry};
+use crate::extent::log::body::Lying;
 use crate::extent::log::{Log, Waiting};
 use crate::extent::state::db::Db;
 use crate::extent::superblock::Label;
@@ -24,7 +25,6 @@ use base::Instant;
 use base::hash::FixedHashMap;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wire::Encoder;
 
 /// Bytes of direct writes after which a checkpoint begins: what they replaced is free only after it.
 const DIRECT_BYTES_MAX: u64 = 256 << 20;
@@ -92,7 +92,6 @@ pub struct ExtentStore {
     pub(super) completions: VecDeque<Completion>,
     /// Collections of which nothing is committed any more, and why.
     pub(super) halted: BTreeMap<CollectionId, StoreError>,
-    pub(super) scratch: Encoder,
     pub(super) failed: bool,
     pub(super) counts: ExtentCounts,
 }
@@ -123,7 +122,6 @@ impl ExtentStore {
             out: VecDeque::new(),
             completions: VecDeque::new(),
             halted: BTreeMap::new(),
-            scratch: Encoder::new(),
             failed: false,
             counts: ExtentCounts::default(),
         }
@@ -285,14 +283,19 @@ impl ExtentStore {
         if let Some(sealed) = self.log.seal() {
             self.counts.records += 1;
             self.counts.record_bytes += sealed.data.len() as u64;
+            for Lying { block, at } in sealed.blocks {
+                self.db.move_waiting(block, sealed.data.slice(at..at + BLOCK as usize));
+            }
             let io = Io::Write { offset: sealed.offset, data: sealed.data, durable: sealed.durable };
             self.request(io, Purpose::Record);
             self.retry = !self.queues.is_empty();
         }
-        self.checkpoint_wanted |= self.log.is_due()
-            || self.db.active.direct_bytes > DIRECT_BYTES_MAX
-            || self.pages_at_stake() > self.room_for_pages() / 4
-            || self.holds_room_back();
+        // What one that is under way contains is no reason for another.
+        self.checkpoint_wanted |= self.checkpoint.is_none()
+            && (self.log.is_due()
+                || self.db.active.direct_bytes > DIRECT_BYTES_MAX
+                || self.pages_at_stake() > self.room_for_pages() / 4
+                || self.holds_room_back());
         if self.checkpoint_wanted && self.checkpoint.is_none() && !self.log.has_entries() {
             self.checkpoint_wanted = false;
             if !self.db.active.table.is_empty() {

@@ -9,7 +9,7 @@ use crate::extent::device::{Io, IoBuf};
 use crate::extent::engine::jobs::Begun;
 use crate::extent::layout::BLOCK;
 use crate::extent::log::{Log, record};
-use crate::extent::objects::execute::{self, Rules};
+use crate::extent::objects::execute::{self, Outcome, Rules};
 use crate::extent::objects::view;
 use crate::extent::state::db::Layer;
 use crate::extent::tree::Fault;
@@ -18,10 +18,6 @@ use crate::read::ReadRequest;
 use crate::transaction::Transaction;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use wire::Encoder;
-
-/// The room that is kept for encoding the next entry.
-const SCRATCH_BYTES_MAX: usize = 256 << 10;
 
 /// What is written to its place at once: the first block and the data, whole blocks.
 pub(super) type DirectWrites = Vec<(u64, Bytes)>;
@@ -47,23 +43,20 @@ impl ExtentStore {
         if !self.log.has_room(bytes) || self.pages_at_stake() > self.room_for_pages() / 2 {
             return Err(Fault::Room);
         }
-        let writes = self.carry_out(transaction, direct_min)?;
-        self.log.append(self.scratch.as_slice());
-        self.write_directly(writes);
+        let outcome = self.carry_out(transaction, direct_min)?;
+        self.log.append(|body| {
+            record::encode_transaction(transaction, &outcome.given, &outcome.direct, body);
+            outcome.carried.iter().for_each(|(block, data)| body.note_block(*block, data));
+        });
+        self.write_directly(outcome.writes);
         Ok(())
     }
 
-    /// Makes a transaction's changes and leaves its entry in `scratch`; gives what goes to its place directly. A fault
-    /// changes nothing.
-    pub(super) fn carry_out(&mut self, transaction: &Transaction, direct_min: usize) -> Result<DirectWrites, Fault> {
+    /// Makes a transaction's changes. A fault changes nothing.
+    pub(super) fn carry_out(&mut self, transaction: &Transaction, direct_min: usize) -> Result<Outcome, Fault> {
         let outcome = execute::run(&mut self.db, transaction, Rules { direct_min }, None)?;
-        if self.scratch.as_slice().len() > SCRATCH_BYTES_MAX {
-            self.scratch = Encoder::new();
-        }
-        self.scratch.clear();
-        record::encode_transaction(transaction, &outcome.given, &outcome.direct, &mut self.scratch);
         self.counts.transactions += 1;
-        Ok(outcome.writes)
+        Ok(outcome)
     }
 
     /// Hands over the writes of data that belong to the group that is being built.

@@ -7,12 +7,13 @@
 //!
 //! Invariant: commits of one group complete in the order in which they joined it, groups one after the other.
 
+pub(crate) mod body;
 pub(crate) mod record;
 pub(crate) mod replay;
 
 use crate::contract::{CommitId, StoreError};
-use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, Geometry};
+use crate::extent::log::body::{Body, Lying};
 use crate::extent::log::record::{HEADER, Header};
 use crate::extent::superblock::LogPoint;
 use crate::limits::TRANSACTION_BYTES_MAX;
@@ -21,9 +22,6 @@ use bytes::Bytes;
 
 /// What waits for a group.
 pub(crate) type Waiting = (CommitId, Result<(), StoreError>);
-
-/// The capacity that a group's buffer begins with.
-const BUFFER_BYTES: usize = 16 << 10;
 
 /// A group ends growing here; what comes after waits for the next.
 const GROUP_BYTES_MAX: u64 = 1 << 20;
@@ -38,8 +36,8 @@ const DUE_BYTES_MAX: u64 = 12 << 20;
 /// A record under construction.
 #[derive(Debug)]
 struct Building {
-    /// The header, which is filled in at the end, and the entries so far.
-    buf: IoBuf,
+    /// Room for the header, which is filled in at the end, and the entries so far.
+    body: Body,
     entries: u32,
     waiting: Vec<Waiting>,
     /// Device writes of data that have not ended.
@@ -47,17 +45,11 @@ struct Building {
     had_direct: bool,
 }
 
-impl Default for Building {
-    fn default() -> Building {
-        let mut buf = IoBuf::with_capacity(BUFFER_BYTES);
-        buf.append(&[0; HEADER]);
-        Building { buf, entries: 0, waiting: Vec::new(), direct_left: 0, had_direct: false }
-    }
-}
-
 impl Building {
-    fn len(&self) -> usize {
-        self.buf.as_ref().len()
+    /// `body` is empty.
+    fn new(mut body: Body) -> Building {
+        body.text().raw(&[0; HEADER]);
+        Building { body, entries: 0, waiting: Vec::new(), direct_left: 0, had_direct: false }
     }
 }
 
@@ -87,6 +79,8 @@ pub(crate) struct Sealed {
     /// Where, in bytes from the beginning of the device.
     pub(crate) offset: u64,
     pub(crate) data: Bytes,
+    /// Where in it blocks of data lie that their transactions wrote whole.
+    pub(crate) blocks: Vec<Lying>,
     /// Whether this write alone makes the group durable.
     pub(crate) durable: bool,
 }
@@ -109,6 +103,8 @@ pub(crate) struct Log {
     /// The part of them that the durable tree contains.
     pub(crate) contained: u64,
     building: Building,
+    /// The last record's text, for its room.
+    spare: Body,
     group: Option<Group>,
 }
 
@@ -116,8 +112,8 @@ impl Log {
     pub(crate) fn new(geometry: Geometry, salt: u64, tail: LogPoint, next: LogPoint, generation: u64) -> Log {
         let durable = next.sequence.saturating_sub(1);
         let total = next.position - tail.position;
-        let building = Building::default();
-        Log { geometry, salt, next, tail, generation, durable, total, contained: 0, building, group: None }
+        let building = Building::new(Body::default());
+        Log { geometry, salt, next, tail, generation, durable, total, contained: 0, building, spare: Body::default(), group: None }
     }
 
     /// The most bytes of one entry: a longer one is written to blocks of data, and an entry says where.
@@ -132,13 +128,13 @@ impl Log {
 
     /// Whether an entry of about so many bytes may join the next group now.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
-        let group = (self.building.len() + bytes) as u64;
+        let group = (self.building.body.len() + bytes) as u64;
         self.building.entries == 0 || group <= GROUP_BYTES_MAX.min(self.geometry.log_bytes() / 8)
     }
 
     /// Whether the ring has room for it.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.place((self.building.len() + 4 + bytes) as u64).is_some()
+        self.place((self.building.body.len() + 4 + bytes) as u64).is_some()
     }
 
     /// Where a record of so many bytes goes: behind the last one or, where that would leave the usual part of the ring
@@ -158,18 +154,10 @@ impl Log {
         around.or((next + len <= size).then_some(behind))
     }
 
-    /// Adds an entry to the next group.
-    pub(crate) fn append(&mut self, entry: &[u8]) {
-        let building = &mut self.building;
-        let more = 4 + entry.len();
-        if more > building.buf.room() {
-            let mut larger = IoBuf::with_capacity(2 * building.len() + more);
-            larger.append(building.buf.as_ref());
-            building.buf = larger;
-        }
-        building.buf.append(&(entry.len() as u32).to_le_bytes());
-        building.buf.append(entry);
-        building.entries += 1;
+    /// Adds the entry that `write` appends to the next group.
+    pub(crate) fn append(&mut self, write: impl FnOnce(&mut Body)) {
+        self.building.body.sized(write);
+        self.building.entries += 1;
     }
 
     /// Somebody waits for what was appended so far. None when nothing is on its way: then it may be told at once.
@@ -209,9 +197,12 @@ impl Log {
         if self.group.is_some() || self.building.entries == 0 {
             return None;
         }
-        let len = self.building.len();
-        let Building { mut buf, entries, waiting, direct_left, had_direct } = core::mem::take(&mut self.building);
-        buf.fill_up();
+        let Building { mut body, entries, waiting, direct_left, had_direct } =
+            core::mem::replace(&mut self.building, Building::new(core::mem::take(&mut self.spare)));
+        let (len, blocks) = (body.len(), body.take_lying());
+        let mut buf = body.gather();
+        body.clear();
+        self.spare = body;
         let padded = buf.as_ref().len();
         let size = self.geometry.log_bytes();
         self.next.position = self.place(len as u64).expect("there was room for each entry as it was appended");
@@ -223,7 +214,8 @@ impl Log {
         self.group =
             Some(Group { sequence: self.next.sequence, waiting, stage: Stage::Writing, direct_left, had_direct });
         self.next = Header { crc, ..header }.next();
-        Some(Sealed { offset, data: Bytes::from_owner(buf), durable: !had_direct && !Bug::AckBeforeFlush.is_planted() })
+        let durable = !had_direct && !Bug::AckBeforeFlush.is_planted();
+        Some(Sealed { offset, data: Bytes::from_owner(buf), blocks, durable })
     }
 
     /// The record is written. True when a flush is wanted now.
@@ -268,6 +260,6 @@ impl Log {
     /// The device has failed: everybody who waits.
     pub(crate) fn abandon(&mut self) -> Vec<Waiting> {
         let group = self.group.take().map(|group| group.waiting).unwrap_or_default();
-        group.into_iter().chain(core::mem::take(&mut self.building).waiting).collect()
+        group.into_iter().chain(core::mem::take(&mut self.building.waiting)).collect()
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, BlockRun};
+use crate::extent::log::body::Body;
 use crate::extent::state::collection::Stretch;
 use crate::extent::superblock::LogPoint;
 use crate::extent::tree::keys::CollectionNumber;
@@ -134,8 +135,9 @@ impl OutOfLine {
     }
 
     /// Of a body in these blocks.
-    pub(crate) fn new(salt: u64, runs: Vec<BlockRun>, body: &[u8]) -> OutOfLine {
-        OutOfLine { runs, len: body.len(), crc: body_crc(salt, body) }
+    pub(crate) fn new(salt: u64, runs: Vec<BlockRun>, body: &Body) -> OutOfLine {
+        let crc = body.pieces().fold(salt as u32, crc32c);
+        OutOfLine { runs, len: body.len(), crc }
     }
 
     /// Appends the entry that says so.
@@ -158,12 +160,8 @@ impl OutOfLine {
 
     /// Whether these bytes are the entry.
     pub(crate) fn matches(&self, salt: u64, body: &[u8]) -> bool {
-        body.len() == self.len && body_crc(salt, body) == self.crc
+        body.len() == self.len && crc32c(salt as u32, body) == self.crc
     }
-}
-
-fn body_crc(salt: u64, body: &[u8]) -> u32 {
-    crc32c(salt as u32, body)
 }
 
 /// How the data of a large write is cut: a head up to the first whole block, whole blocks, a tail.
@@ -174,14 +172,14 @@ pub(crate) fn cut(offset: u64, len: usize) -> (usize, usize) {
 }
 
 /// Appends a transaction's entry.
-pub(crate) fn encode_transaction(t: &Transaction, given: &[BlockRun], direct: &[DirectWrite], e: &mut Encoder) {
-    e.u8(if t.parts.is_empty() { 1 } else { 3 });
-    encode_runs(given, e);
+pub(crate) fn encode_transaction(t: &Transaction, given: &[BlockRun], direct: &[DirectWrite], body: &mut Body) {
+    body.text().u8(if t.parts.is_empty() { 1 } else { 3 });
+    encode_runs(given, body.text());
     if !t.parts.is_empty() {
-        e.len(t.parts.len());
-        t.parts.iter().for_each(|part| encode_part(part, e));
+        body.text().len(t.parts.len());
+        t.parts.iter().for_each(|part| encode_part(part, body));
     }
-    encode_changes(t, direct, e);
+    encode_changes(t, direct, body);
 }
 
 fn encode_runs(runs: &[BlockRun], e: &mut Encoder) {
@@ -196,22 +194,24 @@ fn decode_runs(d: &mut Decoder<'_>) -> Result<Vec<BlockRun>, Malformed> {
     (0..d.len(12)?).map(|_| Ok(BlockRun::new(d.u64()?, u64::from(d.u32()?)))).collect()
 }
 
-fn encode_part(part: &Part, e: &mut Encoder) {
-    e.u8(if let Part::Split { .. } = part { 1 } else { 2 });
-    e.put(&part.range());
+fn encode_part(part: &Part, body: &mut Body) {
+    body.text().u8(if let Part::Split { .. } = part { 1 } else { 2 });
+    body.text().put(&part.range());
     match part {
-        Part::Split { child, .. } => encode_changes(child, &[], e),
-        Part::Merge { source, .. } => e.put(source),
+        Part::Split { child, .. } => encode_changes(child, &[], body),
+        Part::Merge { source, .. } => body.text().put(source),
     }
 }
 
-fn encode_changes(t: &Transaction, direct: &[DirectWrite], e: &mut Encoder) {
+fn encode_changes(t: &Transaction, direct: &[DirectWrite], body: &mut Body) {
+    let e = body.text();
     e.put(&t.collection);
     e.u8(u8::from(t.create) | u8::from(t.remove) << 1);
     e.put(&t.objects);
     e.len(t.ops.len());
     let mut direct = direct.iter().peekable();
     for (at, (object, op)) in t.ops.iter().enumerate() {
+        let e = body.text();
         e.u16(*object);
         match (op, direct.next_if(|d| d.op == at)) {
             (Op::Write(offset, data), Some(direct)) => {
@@ -225,7 +225,7 @@ fn encode_changes(t: &Transaction, direct: &[DirectWrite], e: &mut Encoder) {
             (Op::Write(offset, data), None) => {
                 e.u8(1);
                 e.u64(*offset);
-                e.blob(data);
+                body.blob(data);
             }
             _ => encode_op(op, e, &mut Default::default()),
         }

@@ -47,6 +47,8 @@ pub(crate) struct Outcome {
     pub(crate) direct: Vec<DirectWrite>,
     /// What goes to its place directly: the first block and the data.
     pub(crate) writes: Vec<(u64, Bytes)>,
+    /// Blocks that wait for their place and whose content is a part of the transaction's own data, not copied.
+    pub(crate) carried: Vec<(u64, Bytes)>,
 }
 
 /// A change to who holds blocks.

@@ -8,7 +8,6 @@
 use crate::extent::layout::{BLOCK, BlockRun, push_block};
 use crate::extent::tree::keys::ObjectNumber;
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::{Decoder, Encoder, Malformed};
 
@@ -50,7 +49,8 @@ pub(crate) struct Object {
     pub(crate) omap_header: Bytes,
     /// Attributes, by name.
     pub(crate) attrs: Vec<(Bytes, Bytes)>,
-    chunks: BTreeMap<u64, Arc<Chunk>>,
+    /// By their number. Every change of an object begins with a copy of this, which a vector makes cheap.
+    chunks: Vec<(u64, Arc<Chunk>)>,
 }
 
 impl Object {
@@ -64,16 +64,32 @@ impl Object {
         self.chunks.len()
     }
 
+    fn find_chunk(&self, key: u64) -> Result<usize, usize> {
+        self.chunks.binary_search_by_key(&key, |(key, _)| *key)
+    }
+
+    /// The places of the chunks that blocks from `first` up to, without, `end` are in; there is a block.
+    fn chunks_of(&self, first: u64, end: u64) -> core::ops::Range<usize> {
+        let (first, last) = (first / CHUNK_BLOCKS, (end - 1) / CHUNK_BLOCKS);
+        let from = self.chunks.partition_point(|(key, _)| *key < first);
+        from..from + self.chunks[from..].partition_point(|(key, _)| *key <= last)
+    }
+
     /// Where a block of data lies; none for a hole.
     pub(crate) fn mapped(&self, index: u64) -> Option<Mapped> {
-        let chunk = self.chunks.get(&(index / CHUNK_BLOCKS))?;
+        let chunk = &self.chunks[self.find_chunk(index / CHUNK_BLOCKS).ok()?].1;
         let at = (index % CHUNK_BLOCKS) as usize;
         (chunk.blocks[at] != 0).then(|| Mapped { block: chunk.blocks[at], crc: chunk.crcs[at] })
     }
 
     /// Maps a block anew and says where it lay.
     pub(crate) fn map(&mut self, index: u64, mapped: Mapped) -> Option<Mapped> {
-        let chunk = Arc::make_mut(self.chunks.entry(index / CHUNK_BLOCKS).or_default());
+        let key = index / CHUNK_BLOCKS;
+        let place = self.find_chunk(key).unwrap_or_else(|place| {
+            self.chunks.insert(place, (key, Arc::default()));
+            place
+        });
+        let chunk = Arc::make_mut(&mut self.chunks[place].1);
         let at = (index % CHUNK_BLOCKS) as usize;
         let old = Mapped { block: chunk.blocks[at], crc: chunk.crcs[at] };
         (chunk.blocks[at], chunk.crcs[at]) = (mapped.block, mapped.crc);
@@ -85,27 +101,25 @@ impl Object {
         if first >= end {
             return;
         }
-        let touched: Vec<u64> =
-            self.chunks.range(first / CHUNK_BLOCKS..=(end - 1) / CHUNK_BLOCKS).map(|(k, _)| *k).collect();
-        for key in touched {
-            let base = key * CHUNK_BLOCKS;
-            let (from, to) = (first.saturating_sub(base), (end - base).min(CHUNK_BLOCKS));
-            let Some(chunk) = self.chunks.get_mut(&key) else { continue };
-            for at in from as usize..to as usize {
-                if chunk.blocks[at] != 0 {
-                    push_block(dropped, chunk.blocks[at]);
-                }
+        let touched = self.chunks_of(first, end);
+        let mut emptied = Vec::new();
+        for (place, (key, chunk)) in self.chunks.iter_mut().enumerate().take(touched.end).skip(touched.start) {
+            let base = *key * CHUNK_BLOCKS;
+            let (from, to) = (first.saturating_sub(base) as usize, (end - base).min(CHUNK_BLOCKS) as usize);
+            for &block in chunk.blocks[from..to].iter().filter(|&&block| block != 0) {
+                push_block(dropped, block);
             }
-            if from == 0 && to == CHUNK_BLOCKS {
-                self.chunks.remove(&key);
+            if chunk.blocks[..from].iter().chain(&chunk.blocks[to..]).all(|&block| block == 0) {
+                emptied.push(place);
                 continue;
             }
             let chunk = Arc::make_mut(chunk);
-            chunk.blocks[from as usize..to as usize].fill(0);
-            chunk.crcs[from as usize..to as usize].fill(0);
-            if chunk.blocks.iter().all(|&block| block == 0) {
-                self.chunks.remove(&key);
-            }
+            chunk.blocks[from..to].fill(0);
+            chunk.crcs[from..to].fill(0);
+        }
+        // Only what lies at the ends of the range may be left, so what is emptied is one stretch.
+        if let (Some(first), Some(last)) = (emptied.first(), emptied.last()) {
+            self.chunks.drain(*first..=*last);
         }
     }
 
@@ -129,8 +143,7 @@ impl Object {
     pub(crate) fn mapped_in(&self, first: u64, end: u64) -> Vec<BlockRun> {
         let mut runs = Vec::new();
         if first < end {
-            let chunks = self.chunks.range(first / CHUNK_BLOCKS..=(end - 1) / CHUNK_BLOCKS);
-            for (key, chunk) in chunks {
+            for (key, chunk) in &self.chunks[self.chunks_of(first, end)] {
                 for at in (0..CHUNK_BLOCKS).filter(|at| chunk.blocks[*at as usize] != 0) {
                     let index = key * CHUNK_BLOCKS + at;
                     if index >= first && index < end {
@@ -211,7 +224,7 @@ impl Object {
                 return Err(Malformed::new("object", "has chunks out of order"));
             }
             next = key + 1;
-            object.chunks.insert(key, Arc::new(decode_chunk(d)?));
+            object.chunks.push((key, Arc::new(decode_chunk(d)?)));
         }
         Ok(object)
     }

@@ -85,14 +85,14 @@ impl Work<'_> {
         }
         let (head, tail) = cut(offset, data.len());
         let tail_at = data.len() - tail;
-        self.write_small(slot, offset, &data[..head])?;
+        self.write_small(slot, offset, &data.slice(..head))?;
         let first = (offset + head as u64) / BLOCK;
         let crcs = match known.flatten() {
             Some(before) => self.place_again(slot, first, before.crcs)?,
             None => self.place(slot, first, &data[head..tail_at])?,
         };
         self.outcome.direct.push(DirectWrite { op, crcs });
-        self.write_small(slot, offset + tail_at as u64, &data[tail_at..])
+        self.write_small(slot, offset + tail_at as u64, &data.slice(tail_at..))
     }
 
     /// Whole blocks that are written to their places at once; returns their checksums.
@@ -133,21 +133,20 @@ impl Work<'_> {
         Ok(crcs)
     }
 
-    fn write_small(&mut self, slot: usize, offset: u64, data: &[u8]) -> Result<(), Fault> {
+    fn write_small(&mut self, slot: usize, offset: u64, data: &Bytes) -> Result<(), Fault> {
         if data.is_empty() {
             return Ok(());
         }
         let (first, end) = (offset / BLOCK, (offset + data.len() as u64).div_ceil(BLOCK));
         let blocks = self.give(end - first)?;
-        // One copy of all of it; whole blocks are slices of that.
-        let copy = Bytes::copy_from_slice(data);
         for (index, block) in (first..end).zip(blocks) {
             let begin = index * BLOCK;
             let from = begin.saturating_sub(offset) as usize;
             let into = offset.saturating_sub(begin) as usize;
             let len = (BLOCK_BYTES - into).min(data.len() - from);
-            let part = copy.slice(from..from + len);
+            let part = data.slice(from..from + len);
             let content = if len == BLOCK_BYTES {
+                self.outcome.carried.push((block, part.clone()));
                 part
             } else {
                 self.merged(slot, index, |old| old[into..into + len].copy_from_slice(&part))?

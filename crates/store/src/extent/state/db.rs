@@ -153,6 +153,14 @@ impl Db {
         waiting.or_else(|| self.direct.get(&block)).cloned()
     }
 
+    /// The content of a block that waits for its place lies elsewhere, too: the buffer that it came in is let go.
+    pub(crate) fn move_waiting(&mut self, block: u64, data: Bytes) {
+        if let Some(content) = self.active.deferred.get_mut(&block) {
+            debug_assert!(*content == data, "the same content");
+            *content = data;
+        }
+    }
+
     /// The object at a key.
     pub(crate) fn object(&mut self, key: &Key) -> Result<Option<Arc<Object>>, Fault> {
         for layer in [&self.active, &self.frozen] {

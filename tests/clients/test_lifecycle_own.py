@@ -27,6 +27,35 @@ class Lifecycle(OwnCluster):
                 self.assertEqual(self.cluster.pids(), {})
                 shutil.rmtree(self.cluster.dir)
 
+    def test_nobody_has_to_read_what_is_printed(self):
+        """`loligo up | head -1` once panicked, which ended the cluster that had just been started."""
+        def unread(*command):
+            reading, writing = os.pipe()
+            os.close(reading)
+            process = subprocess.Popen([Loligo.binary(), *map(str, command)], stdout=writing, stderr=subprocess.PIPE, text=True)
+            os.close(writing)
+            return process
+
+        port = harness.free_port()
+        serving = unread("up", "--dir", self.cluster.dir, "--port", port)
+        wait_for(lambda: self.cluster.conf.exists() and run("ceph", "health", conf=self.cluster.conf, check=False).returncode == 0,
+                 "the cluster serves")
+        for verb in (["status", "--dir", self.cluster.dir], ["sim", "--seed", "1"], ["sim", "--planted", "list"], ["store", "format"]):
+            with self.subTest(verb=verb):
+                process = unread(*verb)
+                said = process.communicate(timeout=60)[1]
+                self.assertNotIn("panicked", said)
+                self.assertGreaterEqual(process.returncode, 0, "ended by a signal")
+        self.assertIsNone(serving.poll(), "it goes on")
+        self.assertEqual(self.cluster.health(), "HEALTH_OK")
+        serving.send_signal(signal.SIGTERM)
+        self.assertNotIn("panicked", serving.communicate(timeout=60)[1])
+        self.assertEqual(serving.returncode, 0)
+        with self.subTest("detached"):
+            process = unread("up", "--dir", self.cluster.dir, "--detach")
+            process.communicate(timeout=60)
+            self.assertEqual((process.returncode, self.cluster.health()), (0, "HEALTH_OK"))
+
     def test_a_clean_stop_keeps_objects_and_pools(self):
         for flags in ([], ["--processes"]):
             with self.subTest(flags=flags):

@@ -280,7 +280,7 @@ pub(crate) fn run_osd(dir: &ClusterDir, args: &OsdArgs) -> anyhow::Result<()> {
         Some(id) => bail!("{} has no osd.{id}; it has {:?}", dir.root().display(), cluster.osds),
         None => {
             let id = join::make_osd(dir, &cluster.admin_asker(dir)?)?;
-            println!("osd.{id} joins the cluster");
+            say!("osd.{id} joins the cluster");
             id
         }
     };

@@ -13,8 +13,8 @@ pub(crate) fn run(dir: &ClusterDir) -> anyhow::Result<()> {
     servers::stop(dir, &running)?;
     dir.sweep_stale_pid_files()?;
     match running.len() {
-        0 => println!("Nothing was running in {}.", dir.root().display()),
-        _ => println!("Stopped: {}.", running.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ")),
+        0 => say!("Nothing was running in {}.", dir.root().display()),
+        _ => say!("Stopped: {}.", running.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ")),
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ impl Drop for Undo {
             if let Err(error) = removed
                 && !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
             {
-                eprintln!("loligo: {}: left behind: {error}", path.display());
+                crate::out::complain(format_args!("{}: left behind: {error}", path.display()));
             }
         }
     }

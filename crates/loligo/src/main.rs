@@ -5,6 +5,10 @@
 //!
 //! Read next: `cli` (the verbs), `up` (the main one), `daemons` (from a directory to running daemons).
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+mod out;
 
 mod admin_client;
 mod cli;
@@ -35,6 +39,9 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn run(verb: &Verb) -> anyhow::Result<()> {
+    if matches!(verb, Verb::Up(_) | Verb::Mon(_) | Verb::Osd(_) | Verb::Serve(_)) {
+        out::serve();
+    }
     match verb {
         Verb::Up(args) => up::run(args),
         Verb::Down(args) => down::run(&ClusterDir::new(&args.dir)?),
@@ -56,7 +63,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // One line, causes after colons.
-            eprintln!("loligo: {error:#}");
+            out::complain(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

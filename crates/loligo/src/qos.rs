@@ -3,7 +3,6 @@
 use crate::cli::{Format, QosVerb};
 use crate::reach::Reach;
 use serde_json::json;
-use std::io::Write;
 
 /// Runs the verb.
 pub(crate) fn run(verb: &QosVerb) -> anyhow::Result<()> {
@@ -34,7 +33,7 @@ pub(crate) fn run(verb: &QosVerb) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(&output);
     let text = text.trim_end();
     if !text.is_empty() {
-        writeln!(std::io::stdout(), "{text}")?;
+        say!("{text}");
     }
     Ok(())
 }

@@ -26,18 +26,18 @@ pub(crate) fn run(dir: &ClusterDir, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Plain => {
             for server in &servers {
-                println!("{:<8} pid {}", server.name, server.pid);
+                say!("{:<8} pid {}", server.name, server.pid);
             }
             if let Some(url) = &metrics {
-                println!("{:<8} {url}", "metrics");
+                say!("{:<8} {url}", "metrics");
             }
-            println!("{}", String::from_utf8_lossy(&answer.output).trim_end());
+            say!("{}", String::from_utf8_lossy(&answer.output).trim_end());
         }
         Format::Json => {
             let status: serde_json::Value = serde_json::from_slice(&answer.output).context("the monitor's status")?;
             let servers: serde_json::Map<String, serde_json::Value> =
                 servers.into_iter().map(|s| (s.name, s.pid.into())).collect();
-            println!("{}", serde_json::json!({ "servers": servers, "metrics": metrics, "status": status }));
+            say!("{}", serde_json::json!({ "servers": servers, "metrics": metrics, "status": status }));
         }
     }
     Ok(())

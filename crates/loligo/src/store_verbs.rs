@@ -10,7 +10,6 @@ use base::OsdId;
 use rt::pg_transfer::{self, Transferred};
 use rt::store_tools::{self, CheckReport, FORMAT, StoreReader};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The device of an OSD.
@@ -38,7 +37,7 @@ pub(crate) fn fsck(args: &FsckArgs) -> anyhow::Result<()> {
         }
     }
     if args.format == Format::Json {
-        println!("{}", Value::from(reports));
+        say!("{}", Value::from(reports));
     }
     if wrong > 0 { bail!("{wrong} problems") } else { Ok(()) }
 }
@@ -46,7 +45,7 @@ pub(crate) fn fsck(args: &FsckArgs) -> anyhow::Result<()> {
 fn print_report(id: i32, report: &CheckReport) {
     let found = if report.problems.is_empty() { "clean" } else { "DAMAGED" };
     let depth = if report.deep { ", data read" } else { "" };
-    println!(
+    say!(
         "osd.{id}: {found}{depth}: {} collections, {} objects, {} map entries, {} blocks of data, {} pages in {} \
          blocks, {} log records, checkpoint {}",
         report.collections,
@@ -59,10 +58,10 @@ fn print_report(id: i32, report: &CheckReport) {
         report.generation
     );
     for block in &report.torn_superblocks {
-        println!("osd.{id}: the copy of the superblock at block {block} is torn; another one serves");
+        say!("osd.{id}: the copy of the superblock at block {block} is torn; another one serves");
     }
     for problem in &report.problems {
-        println!("osd.{id}: {problem}");
+        say!("osd.{id}: {problem}");
     }
 }
 
@@ -87,7 +86,7 @@ fn report_json(id: i32, report: &CheckReport) -> Value {
 pub(crate) fn store(verb: &StoreVerb) -> anyhow::Result<()> {
     match verb {
         StoreVerb::Format => {
-            print!("{FORMAT}");
+            say_as_is!("{FORMAT}");
             Ok(())
         }
         StoreVerb::Stats(args) => stats(args),
@@ -127,9 +126,9 @@ fn import(args: &StoreArgs, file: &Path) -> anyhow::Result<()> {
 
 fn say_transferred(args: &StoreArgs, pg: &str, done: &Transferred) {
     match args.format {
-        Format::Plain => println!("osd.{}: pg {pg}, {} objects, {} bytes of data", args.id, done.objects, done.bytes),
+        Format::Plain => say!("osd.{}: pg {pg}, {} objects, {} bytes of data", args.id, done.objects, done.bytes),
         Format::Json => {
-            println!("{}", json!({ "osd": args.id, "pg": pg, "objects": done.objects, "bytes": done.bytes }));
+            say!("{}", json!({ "osd": args.id, "pg": pg, "objects": done.objects, "bytes": done.bytes }));
         }
     }
 }
@@ -145,13 +144,12 @@ fn stats(args: &StoreArgs) -> anyhow::Result<()> {
     let collections = reader.collections()?;
     match args.format {
         Format::Plain => {
-            println!("{whose}");
-            println!("{} bytes, {} of them free, {} collections", usage.total, usage.free, collections.len());
+            say!("{whose}");
+            say!("{} bytes, {} of them free, {} collections", usage.total, usage.free, collections.len());
         }
-        Format::Json => println!(
-            "{}",
-            json!({ "store": whose, "total": usage.total, "free": usage.free, "collections": collections })
-        ),
+        Format::Json => {
+            say!("{}", json!({ "store": whose, "total": usage.total, "free": usage.free, "collections": collections }))
+        }
     }
     Ok(())
 }
@@ -161,8 +159,8 @@ fn list(args: &StoreArgs, collection: Option<&str>) -> anyhow::Result<()> {
     let Some(collection) = collection else {
         let collections = reader.collections()?;
         match args.format {
-            Format::Plain => collections.iter().for_each(|name| println!("{name}")),
-            Format::Json => println!("{}", json!(collections)),
+            Format::Plain => collections.iter().for_each(|name| say!("{name}")),
+            Format::Json => say!("{}", json!(collections)),
         }
         return Ok(());
     };
@@ -170,14 +168,11 @@ fn list(args: &StoreArgs, collection: Option<&str>) -> anyhow::Result<()> {
     let objects = objects.with_context(|| format!("{collection}: expected `meta` or a placement group such as 1.a"))?;
     match args.format {
         Format::Plain => {
-            let line =
-                |object: &rt::store_tools::Listed| writeln!(std::io::stdout(), "{:>12} {}", object.size, object.id);
-            // Whoever reads the list may have seen enough.
-            let _ = objects.iter().try_for_each(line);
+            objects.iter().for_each(|object| say!("{:>12} {}", object.size, object.id));
         }
         Format::Json => {
             let all: Vec<_> = objects.iter().map(|o| json!({ "id": o.id, "size": o.size })).collect();
-            println!("{}", Value::from(all));
+            say!("{}", Value::from(all));
         }
     }
     Ok(())
@@ -189,7 +184,7 @@ fn dump(args: &StoreArgs, collection: &str, object: &str, data: bool) -> anyhow:
     let view =
         view.with_context(|| format!("{collection} has no object `{object}`; `loligo store list` names them"))?;
     if data {
-        view.data.iter().try_for_each(|part| std::io::stdout().write_all(part))?;
+        view.data.iter().for_each(|part| crate::out::bytes(part));
         return Ok(());
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -203,6 +198,6 @@ fn dump(args: &StoreArgs, collection: &str, object: &str, data: bool) -> anyhow:
         "omap": entries.map(|(k, v)| json!({ "key": text(k), "value": hex(v) })).collect::<Vec<_>>(),
         "extents": extents.map(|e| json!({ "offset": e.offset, "length": e.len })).collect::<Vec<_>>(),
     });
-    println!("{}", if args.format == Format::Json { shown.to_string() } else { format!("{shown:#}") });
+    say!("{}", if args.format == Format::Json { shown.to_string() } else { format!("{shown:#}") });
     Ok(())
 }

@@ -23,10 +23,10 @@ pub(crate) fn run(args: &StudyArgs) -> anyhow::Result<()> {
     let results = conduct(study.as_mut(), &how)?;
     match args.format {
         Format::Plain => {
-            print!("{}", results.table());
-            println!("Report: {}", out.join("report.html").display());
+            say_as_is!("{}", results.table());
+            say!("Report: {}", out.join("report.html").display());
         }
-        Format::Json => println!("{}", results.to_json()),
+        Format::Json => say!("{}", results.to_json()),
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// What requests of nobody in particular are shown as.
@@ -62,16 +62,14 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
         std::thread::sleep(apart);
         let now = look(&reach)?;
         let rows = rows(&before, &now);
-        let mut out = std::io::stdout().lock();
         let text = match args.format {
             Format::Plain => plain(&rows, &now),
             Format::Json => format!("{}\n", as_json(&rows, &now)),
         };
         if in_place {
-            write!(out, "{REDRAW}")?;
+            say_as_is!("{REDRAW}");
         }
-        out.write_all(text.as_bytes())?;
-        out.flush()?;
+        say_as_is!("{text}");
         if args.once {
             return Ok(());
         }

@@ -307,14 +307,14 @@ impl Readiness {
 
 fn announce(args: &cli::Up, cluster: &ClusterConfig, health: &str, began: Instant) {
     let shape = if args.processes { "processes" } else { "threads of one process" };
-    println!("{health} after {} ms: a monitor and {} OSDs, {shape}.", began.elapsed().as_millis(), cluster.osds.len());
-    println!("Type next:");
-    println!("  export CEPH_CONF={}", cluster.conf_path.display());
-    println!("  ceph -s");
-    println!("  ceph osd pool create demo && rados bench -p demo 5 write");
+    say!("{health} after {} ms: a monitor and {} OSDs, {shape}.", began.elapsed().as_millis(), cluster.osds.len());
+    say!("Type next:");
+    say!("  export CEPH_CONF={}", cluster.conf_path.display());
+    say!("  ceph -s");
+    say!("  ceph osd pool create demo && rados bench -p demo 5 write");
     if args.detach {
-        println!("  loligo down --dir {}", args.dir.display());
+        say!("  loligo down --dir {}", args.dir.display());
     } else {
-        println!("Ctrl-C stops the cluster.");
+        say!("Ctrl-C stops the cluster.");
     }
 }

@@ -106,20 +106,20 @@ pub(crate) fn run(args: &SimArgs, seeds: Seeds) -> anyhow::Result<()> {
     match args.format {
         Format::Plain => {
             for (options, why) in sum.failed.iter().take(PRINTED_MAX) {
-                println!("seed {} failed: {}\n  {}", options.seed, short(why), options.command());
+                say!("seed {} failed: {}\n  {}", options.seed, short(why), options.command());
             }
-            println!(
+            say!(
                 "{} seeds, {} failed, in {elapsed:.1} s: {:.0} s of virtual time, {per_second:.0} per second, {per_run:.0} per \
                  second and run",
                 sum.runs,
                 sum.failed.len(),
                 sum.virtual_seconds
             );
-            println!("{} operations, {} without an answer, {} faults", sum.operations, sum.unknown, sum.faults);
+            say!("{} operations, {} without an answer, {} faults", sum.operations, sum.unknown, sum.faults);
         }
         Format::Json => {
             let failed = sum.failed.iter().map(|(options, why)| json!({"command": options.command(), "why": why}));
-            println!(
+            say!(
                 "{}",
                 json!({
                     "seeds": sum.runs,

@@ -46,25 +46,28 @@ fn run_one(args: &SimArgs, seed: u64) -> anyhow::Result<()> {
     let options = args.options(seed)?;
     if args.format == Format::Plain {
         // Said first: an engine's broken invariant ends the process where it stands.
-        println!("{}", options.command());
+        say!("{}", options.command());
     }
     let began = Instant::now();
-    let report = ::sim::run_with_log(&options, args.log.then_some(|line| eprintln!("{line}")));
+    let report = ::sim::run_with_log(&options, args.log.then_some(crate::out::log_line));
     let speed = report.simulated.as_secs_f64() / began.elapsed().as_secs_f64().max(1e-9);
     match args.format {
         Format::Plain => {
-            println!(
+            say!(
                 "seed {}: {:.1} s of virtual time at {speed:.0} times real time",
                 options.seed,
                 report.simulated.as_secs_f64()
             );
-            println!(
+            say!(
                 "{} operations, {} without an answer, {} faults, {} events",
-                report.operations, report.unknown, report.faults, report.events
+                report.operations,
+                report.unknown,
+                report.faults,
+                report.events
             );
-            println!("trace hash {:016x}", report.trace_hash);
+            say!("trace hash {:016x}", report.trace_hash);
         }
-        Format::Json => println!(
+        Format::Json => say!(
             "{}",
             serde_json::json!({
                 "seed": options.seed,
@@ -105,13 +108,13 @@ fn make_simpler(args: &SimArgs, seed: u64) -> anyhow::Result<()> {
     if !fails(&options) {
         return trouble.map_or_else(
             || {
-                println!("{} does not fail", options.command());
+                say!("{} does not fail", options.command());
                 Ok(())
             },
             Err,
         );
     }
     let simplest = shrink(&options, SHRINK_RUNS_MAX, &mut fails);
-    println!("{}", simplest.command());
+    say!("{}", simplest.command());
     bail!("{}", why.unwrap_or_default())
 }

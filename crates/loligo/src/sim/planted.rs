@@ -21,12 +21,12 @@ pub(crate) fn list(format: Format) {
     match format {
         Format::Plain => {
             for Listed { name, breaks, origin, .. } in BUGS.iter().filter(|listed| listed.bug.is_simulated()) {
-                println!("{name:26} {breaks} ({origin})");
+                say!("{name:26} {breaks} ({origin})");
             }
         }
         Format::Json => {
             let one = |listed: &Listed| json!({"name": listed.name, "breaks": listed.breaks, "origin": listed.origin});
-            println!("{}", json!(BUGS.iter().filter(|listed| listed.bug.is_simulated()).map(one).collect::<Vec<_>>()));
+            say!("{}", json!(BUGS.iter().filter(|listed| listed.bug.is_simulated()).map(one).collect::<Vec<_>>()));
         }
     }
 }
@@ -56,14 +56,14 @@ pub(crate) fn run(args: &SimArgs, bugs: &[Bug]) -> anyhow::Result<()> {
                 "seconds": seconds,
             })),
             (Format::Plain, Some((options, why))) => {
-                println!("{name:26} {:>6} {seconds:>8.1} s  {}", options.seed, words_of(why));
+                say!("{name:26} {:>6} {seconds:>8.1} s  {}", options.seed, words_of(why));
             }
-            (Format::Plain, None) => println!("{name:26}      - {seconds:>8.1} s  not found in {} seeds", sum.runs),
+            (Format::Plain, None) => say!("{name:26}      - {seconds:>8.1} s  not found in {} seeds", sum.runs),
         }
     }
     progress.clear();
     if args.format == Format::Json {
-        println!("{}", json!(rows));
+        say!("{}", json!(rows));
     }
     if missed.is_empty() { Ok(()) } else { bail!("not found: {}", missed.join(", ")) }
 }

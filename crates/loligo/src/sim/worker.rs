@@ -32,7 +32,6 @@ pub(crate) fn serve() -> anyhow::Result<()> {
         let args = SimArgs::try_parse_from(line?.split_whitespace().skip(1))?;
         let began = Instant::now();
         let report = ::sim::run(&args.options(args.seed.unwrap_or_default())?);
-        let mut out = std::io::stdout().lock();
         let answer = json!({
             "virtual_seconds": report.simulated.as_secs_f64(),
             "real_seconds": began.elapsed().as_secs_f64(),
@@ -41,8 +40,7 @@ pub(crate) fn serve() -> anyhow::Result<()> {
             "faults": report.faults,
             "failures": report.failures,
         });
-        writeln!(out, "{answer}")?;
-        out.flush()?;
+        say!("{answer}");
     }
     Ok(())
 }

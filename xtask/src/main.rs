@@ -33,6 +33,9 @@ usage: cargo xtask VERB
   stress-kill [ARGS...]
                    all daemons killed with -9 again and again under fio with verification, fsck after each: ARGS are
                    those of tests/clients/stress_kill.py, such as --rounds 200
+  extent-figures [ARGS...]
+                   how the extent store restarts, how steady its latency is, how close it is to the disk, on this machine:
+                   ARGS are those of tests/clients/extent_figures.py, such as steady --seconds 120
   thrash [ARGS...] OSDs killed, stopped, restarted, marked out and in and replaced while pools get more and fewer placement
                    groups, under fio with verification and clients with models: ARGS are those of tests/clients/thrash.py,
                    such as --seconds 600
@@ -65,6 +68,7 @@ fn verb(words: &[&str]) -> Result<()> {
         ["clients-of", suite, ref tests @ ..] => clients::test_with_release(suite, tests),
         ["stress", ref args @ ..] => stress("stress_rados.py", args),
         ["stress-kill", ref args @ ..] => stress("stress_kill.py", args),
+        ["extent-figures", ref args @ ..] => stress("extent_figures.py", args),
         ["thrash", ref args @ ..] => stress("thrash.py", args),
         ["planted", ref args @ ..] => planted(args),
         ["stress-rbd", ref args @ ..] => stress("stress_rbd.py", args),

@@ -57,7 +57,7 @@ impl StoreKind {
 pub const MEMORY_STORE_BYTES: u64 = 16 << 30;
 
 /// What an OSD's memory aims at where `osd_memory_target` does not say; half of it is the cache of its store.
-const MEMORY_TARGET: u64 = 128 << 20;
+const MEMORY_TARGET: u64 = 96 << 20;
 
 /// The smallest run of free blocks that a device is told of: 1 MiB. What objects leave behind is larger, and what
 /// overwriting leaves is soon used again; a file system takes as long for a block as for a thousand.

@@ -82,9 +82,30 @@ fn odd() -> StoreError {
     Malformed::new("OSD store", "does not have what an OSD's store has").into()
 }
 
+/// Entries of a map asked for at once. A store that lacks a page of what it is asked for may begin anew when it has come.
+const ENTRIES_AT_ONCE: u64 = 128;
+
+/// All of an object but, unless it is wanted, its data.
 fn ask_object(ask: Ask<'_>, collection: CollectionId, id: ObjectId, data: bool) -> Result<ObjectView, StoreError> {
+    let mut view = ask_part(ask, collection, id.clone(), data, Bytes::new())?;
+    while let Some(part) = view.omap.first_mut().filter(|part| part.more) {
+        let after = part.entries.last().map(|(key, _)| key.clone()).ok_or_else(odd)?;
+        let mut next = ask_part(ask, collection, id.clone(), false, after)?.omap.pop().ok_or_else(odd)?;
+        part.entries.append(&mut next.entries);
+        part.more = next.more;
+    }
+    Ok(view)
+}
+
+fn ask_part(
+    ask: Ask<'_>,
+    collection: CollectionId,
+    id: ObjectId,
+    data: bool,
+    after: Bytes,
+) -> Result<ObjectView, StoreError> {
     let everything =
-        OmapWant::Range { after: Bytes::new(), prefix: Bytes::new(), entries: u64::MAX, bytes: u64::MAX, values: true };
+        OmapWant::Range { after, prefix: Bytes::new(), entries: ENTRIES_AT_ONCE, bytes: u64::MAX, values: true };
     let want = ObjectWant {
         attrs: AttrsWant::All,
         data: if data { vec![Extent { offset: 0, len: u64::MAX }] } else { vec![] },

@@ -4,44 +4,85 @@
 //! memory in tests) carries them out in any order. What a completed write wrote may be lost in a power cut until a
 //! flush that began after its completion has completed too; only a durable write needs none.
 
+mod pool;
+
 use super::layout::BLOCK;
 use bytes::Bytes;
 
 /// A buffer whose address and length are multiples of 4 KiB, as direct I/O wants it.
 ///
-/// Many allocators place whole blocks so by themselves; where one does not, the buffer takes a block more.
+/// Many allocators place whole blocks so by themselves; where one does not, the buffer takes a block more. Those of the
+/// usual sizes come from the thread's `pool` and go back there: their memory is there already, and warm.
 #[derive(Debug)]
 pub struct IoBuf {
-    /// Never grows beyond the capacity that it was made with: it would move.
+    memory: Memory,
+    /// How much of it is the buffer's content.
+    len: usize,
+}
+
+/// Memory of a buffer.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Never grows beyond the capacity that it was made with: it would move. It may be longer than the buffer's content:
+    /// then that is what its last user left.
     bytes: Vec<u8>,
     start: usize,
 }
 
-const BLOCK_BYTES: usize = BLOCK as usize;
-
-impl IoBuf {
-    /// Nothing, with room for `len` bytes, rounded up to whole blocks.
-    pub fn with_capacity(len: usize) -> IoBuf {
-        let len = len.max(1).next_multiple_of(BLOCK_BYTES);
+impl Memory {
+    /// Room for `len` bytes, which are whole blocks.
+    fn new(len: usize) -> Memory {
         let bytes = Vec::with_capacity(len);
         if is_aligned(&bytes) {
-            return IoBuf { bytes, start: 0 };
+            return Memory { bytes, start: 0 };
         }
         let mut bytes: Vec<u8> = Vec::with_capacity(len + BLOCK_BYTES);
         let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
         bytes.resize(start, 0);
-        IoBuf { bytes, start }
+        Memory { bytes, start }
+    }
+
+    /// How much fits, in whole blocks.
+    fn room(&self) -> usize {
+        (self.bytes.capacity() - self.start) / BLOCK_BYTES * BLOCK_BYTES
+    }
+
+    /// How much of it has ever held something.
+    fn used(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+}
+
+const BLOCK_BYTES: usize = BLOCK as usize;
+
+/// Buffers to be filled get one of a few sizes from here on: they are soon let go, and then fit the next one.
+const ROUNDED_BYTES_MIN: usize = 64 << 10;
+
+impl IoBuf {
+    /// Nothing, with room for `len` bytes, rounded up to whole blocks.
+    pub fn with_capacity(len: usize) -> IoBuf {
+        let room = len.max(1).next_multiple_of(BLOCK_BYTES);
+        let memory = pool::take(room).unwrap_or_else(|| Memory::new(room));
+        IoBuf { memory, len: 0 }
     }
 
     /// Zeros; `len` bytes, rounded up to whole blocks.
     pub fn new(len: usize) -> IoBuf {
-        let bytes = vec![0; len.next_multiple_of(BLOCK_BYTES)];
-        if len > 0 && is_aligned(&bytes) {
-            return IoBuf { bytes, start: 0 };
-        }
         let mut buf = IoBuf::with_capacity(len);
-        buf.bytes.resize(buf.start + len, 0);
-        buf.fill_up();
+        buf.append_zeros(len.next_multiple_of(BLOCK_BYTES));
+        buf
+    }
+
+    /// Bytes of no meaning, to be read into; `len` bytes, rounded up to whole blocks.
+    pub fn to_fill(len: usize) -> IoBuf {
+        let len = len.next_multiple_of(BLOCK_BYTES);
+        let rounded = (ROUNDED_BYTES_MIN..=pool::BUFFER_BYTES_MAX).contains(&len);
+        let mut buf = IoBuf::with_capacity(if rounded { len.next_power_of_two() } else { len });
+        let used = buf.memory.used();
+        if used < len {
+            buf.memory.bytes.resize(buf.memory.start + len, 0);
+        }
+        buf.len = len;
         buf
     }
 
@@ -56,24 +97,41 @@ impl IoBuf {
     /// Appends to it; there has to be room.
     pub fn append(&mut self, data: &[u8]) {
         assert!(data.len() <= self.room(), "the caller asks for room first");
-        self.bytes.extend_from_slice(data);
+        let again = data.len().min(self.memory.used() - self.len);
+        let (over, new) = data.split_at(again);
+        let at = self.memory.start + self.len;
+        self.memory.bytes[at..at + again].copy_from_slice(over);
+        self.memory.bytes.extend_from_slice(new);
+        self.len += data.len();
+    }
+
+    fn append_zeros(&mut self, len: usize) {
+        let (at, end) = (self.memory.start + self.len, self.memory.start + self.len + len);
+        let again = end.min(self.memory.bytes.len());
+        self.memory.bytes[at..again].fill(0);
+        self.memory.bytes.resize(end.max(self.memory.bytes.len()), 0);
+        self.len += len;
     }
 
     /// How much more fits, so that whole blocks still do.
     pub fn room(&self) -> usize {
-        let whole = (self.bytes.capacity() - self.start) / BLOCK_BYTES * BLOCK_BYTES;
-        whole - self.as_ref().len()
+        self.memory.room() - self.len
     }
 
     /// Fills it up with zeros to whole blocks, without which no device takes it.
     pub fn fill_up(&mut self) {
-        let len = self.bytes.len() - self.start;
-        self.bytes.resize(self.start + len.next_multiple_of(BLOCK_BYTES), 0);
+        self.append_zeros(self.len.next_multiple_of(BLOCK_BYTES) - self.len);
     }
 
     /// The bytes of memory that it takes beside its content.
     pub fn slack(&self) -> usize {
-        self.bytes.capacity() - self.as_ref().len()
+        self.memory.bytes.capacity() - self.len
+    }
+}
+
+impl Drop for IoBuf {
+    fn drop(&mut self) {
+        pool::give_back(core::mem::take(&mut self.memory));
     }
 }
 
@@ -81,15 +139,20 @@ fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().align_offset(BLOCK_BYTES) == 0
 }
 
+/// Whole blocks of bytes as direct I/O wants them: themselves where they lie so already, else a copy.
+pub fn aligned(data: Bytes) -> Bytes {
+    if is_aligned(&data) { data } else { Bytes::from_owner(IoBuf::copy_of(&data)) }
+}
+
 impl AsRef<[u8]> for IoBuf {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes[self.start..]
+        &self.memory.bytes[self.memory.start..][..self.len]
     }
 }
 
 impl AsMut<[u8]> for IoBuf {
     fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..]
+        &mut self.memory.bytes[self.memory.start..][..self.len]
     }
 }
 
@@ -107,7 +170,7 @@ pub enum Io {
         /// What to fill.
         buf: IoBuf,
     },
-    /// Writes bytes, which lie in an `IoBuf`: address and length are whole blocks.
+    /// Writes bytes that are `aligned`: address and length are whole blocks.
     Write {
         /// Where to.
         offset: u64,
@@ -220,6 +283,23 @@ mod tests {
             assert_eq!(buf.as_ref().len(), len.next_multiple_of(4096));
         }
         assert_eq!(&IoBuf::copy_of(b"abc").as_ref()[..5], b"abc\0\0");
+    }
+
+    #[test]
+    fn a_buffer_is_used_again_and_shows_nothing_of_its_last_use() {
+        drop(IoBuf::copy_of(&[7; 8192]));
+        assert_eq!(IoBuf::to_fill(8192).as_ref().len(), 8192);
+        assert!(IoBuf::new(8192).as_ref().iter().all(|&byte| byte == 0));
+        assert!(IoBuf::with_capacity(8192).as_ref().is_empty());
+        let mut filled_up = IoBuf::copy_of(&[1; 4097]);
+        assert!(filled_up.as_ref()[4097..].iter().all(|&byte| byte == 0));
+        filled_up.as_mut().fill(3);
+        drop(filled_up);
+        let mut grown = IoBuf::with_capacity(8192);
+        grown.append(&[2; 5000]);
+        assert_eq!((grown.as_ref(), grown.room()), (&[2; 5000][..], 8192 - 5000));
+        let large = IoBuf::to_fill(100 << 10);
+        assert_eq!((large.as_ref().len(), large.slack() >= 28 << 10), (100 << 10, true));
     }
 
     #[test]

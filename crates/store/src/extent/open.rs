@@ -135,7 +135,7 @@ fn load_bitmap(device: &mut dyn ReadAt, sb: &Superblock, db: &mut Db) -> Result<
     let mut index = 0;
     while index < pages {
         let count = BITMAP_BATCH.min(pages - index);
-        let mut buf = IoBuf::new((count * 2 * BLOCK) as usize);
+        let mut buf = IoBuf::to_fill((count * 2 * BLOCK) as usize);
         device.read_at(sb.geometry.bitmap_block(index, 0) * BLOCK, &mut buf)?;
         for places in buf.as_ref().chunks_exact(2 * BLOCK as usize) {
             let (first, second) = places.split_at(BLOCK as usize);
@@ -194,7 +194,7 @@ pub(crate) fn settle<T>(
 fn read_blocks(device: &mut dyn ReadAt, block: u64, blocks: u64) -> Result<Bytes, OpenError> {
     let end = block.checked_add(blocks).filter(|&end| end <= device.size() / BLOCK && blocks > 0);
     end.ok_or(Malformed::new("extent store", "names blocks beyond its device"))?;
-    let mut buf = IoBuf::new((blocks * BLOCK) as usize);
+    let mut buf = IoBuf::to_fill((blocks * BLOCK) as usize);
     device.read_at(block * BLOCK, &mut buf)?;
     Ok(Bytes::from_owner(buf))
 }

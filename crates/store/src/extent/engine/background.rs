@@ -16,6 +16,9 @@ use bytes::Bytes;
 /// Objects of a removed collection cleared away by one record.
 const CLEAR_OBJECTS: u32 = 64;
 
+/// Blocks freed in long runs, 256 MiB, of which the device is not told.
+const IDLE_BLOCKS_MAX: u64 = 64 << 10;
+
 impl ExtentStore {
     pub(super) fn clear_trash(&mut self) {
         let Some(&stretch) = self.db.trash.first() else { return };
@@ -97,14 +100,30 @@ impl ExtentStore {
         let oldest = self.reading.first().copied().unwrap_or(u64::MAX);
         while let Some(leaving) = self.leaving.pop_front_if(|leaving| leaving.before < oldest) {
             for run in joined(leaving.runs) {
+                self.free(run);
                 if self.options.discard_blocks_min.is_some_and(|min| run.len >= min) {
-                    let io = Io::Discard { offset: run.start * BLOCK, len: run.len * BLOCK };
-                    self.request(io, Purpose::Discard(run));
-                } else {
-                    self.free(run);
+                    self.idle_blocks += run.len;
+                    self.idle.push_back(run);
                 }
             }
+            self.discard();
             self.retry = true;
+        }
+    }
+
+    /// Tells the device of what has long been free. The rest is soon used again, and a device that was told of it would
+    /// have to find room anew.
+    fn discard(&mut self) {
+        let Some(min) = self.options.discard_blocks_min else { return };
+        let kept_max = IDLE_BLOCKS_MAX.min(self.geometry.data_blocks() / 64);
+        while self.idle_blocks > kept_max
+            && let Some(run) = self.idle.pop_front()
+        {
+            self.idle_blocks -= run.len;
+            for run in self.db.space.take_free(run, min) {
+                let io = Io::Discard { offset: run.start * BLOCK, len: run.len * BLOCK };
+                self.request(io, Purpose::Discard(run));
+            }
         }
     }
 

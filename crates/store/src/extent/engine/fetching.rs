@@ -16,8 +16,18 @@ use std::sync::Arc;
 const PAGE_BLOCKS_MAX: u64 = TRANSACTION_BYTES_MAX as u64 / BLOCK + 1;
 
 impl ExtentStore {
-    /// Has read what somebody lacks.
+    /// Has read what somebody lacks, and what is expected to be asked for next.
     pub(super) fn fetch(&mut self, fault: Fault) {
+        let expected = core::mem::take(&mut self.db.expected);
+        self.fetch_one(fault);
+        for ptr in expected {
+            if !self.db.cache.has_block(ptr.block) {
+                self.fetch_one(Fault::Page(ptr));
+            }
+        }
+    }
+
+    fn fetch_one(&mut self, fault: Fault) {
         let (block, blocks, purpose) = match fault {
             Fault::Page(ptr) => (ptr.block, u64::from(ptr.blocks), Purpose::FetchPage(ptr)),
             Fault::Data(block, crc) => (block, 1, Purpose::FetchData(block, crc)),
@@ -30,7 +40,7 @@ impl ExtentStore {
             let error = wire::Malformed::new("page", "lies where no page can be").into();
             return self.came(block, Fetched::Bad(error));
         }
-        let buf = IoBuf::new((blocks * BLOCK) as usize);
+        let buf = IoBuf::to_fill((blocks * BLOCK) as usize);
         self.request(Io::Read { offset: block * BLOCK, buf }, purpose);
     }
 

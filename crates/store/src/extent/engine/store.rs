@@ -15,6 +15,7 @@ use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId};
 use crate::extent::layout::{BLOCK, BlockRun, Geometry};
 use crate::extent::log::body::Lying;
 use crate::extent::log::{Log, Waiting};
+use crate::extent::objects::view::KEPT_BYTES_MAX;
 use crate::extent::state::db::Db;
 use crate::extent::superblock::Label;
 use crate::extent::tree::page::PagePtr;
@@ -36,7 +37,7 @@ const FREED_BLOCKS_MAX: u64 = 16 << 10;
 #[derive(Debug)]
 pub(super) enum Purpose {
     Record,
-    Direct { group: u64, first: u64, blocks: u64 },
+    Direct { group: u64, first: u64 },
     GroupFlush,
     FetchPage(PagePtr),
     FetchData(u64, u32),
@@ -87,6 +88,9 @@ pub struct ExtentStore {
     /// When reads on their way began: request numbers, in order.
     pub(super) reading: BTreeSet<u64>,
     pub(super) leaving: VecDeque<Leaving>,
+    /// Long runs that have become free, the longest ago first, and how many blocks that is; some are in use again.
+    pub(super) idle: VecDeque<BlockRun>,
+    pub(super) idle_blocks: u64,
     pub(super) next_io: u64,
     pub(super) out: VecDeque<(IoId, Io)>,
     pub(super) completions: VecDeque<Completion>,
@@ -98,7 +102,8 @@ pub struct ExtentStore {
 
 impl ExtentStore {
     /// A store over what was loaded; `open` makes it.
-    pub(crate) fn new(label: Label, geometry: Geometry, options: ExtentOptions, db: Db, log: Log) -> ExtentStore {
+    pub(crate) fn new(label: Label, geometry: Geometry, options: ExtentOptions, mut db: Db, log: Log) -> ExtentStore {
+        db.expected.clear();
         ExtentStore {
             label,
             geometry,
@@ -118,6 +123,8 @@ impl ExtentStore {
             requests: FixedHashMap::default(),
             reading: BTreeSet::new(),
             leaving: VecDeque::new(),
+            idle: VecDeque::new(),
+            idle_blocks: 0,
             next_io: 0,
             out: VecDeque::new(),
             completions: VecDeque::new(),
@@ -189,21 +196,26 @@ impl ExtentStore {
         self.reading.remove(&id.0);
         let failed = result.is_err();
         let data = result.ok().flatten().map(|buf| {
-            self.db.cache.note_slack(buf.slack());
+            if buf.as_ref().len() < KEPT_BYTES_MAX as usize {
+                self.db.cache.note_slack(buf.slack());
+            }
             Bytes::from_owner(buf)
         });
         match purpose {
             Purpose::FetchPage(ptr) => self.page_came(ptr, data),
             Purpose::FetchData(block, crc) => self.data_came(block, crc, data),
             Purpose::Piece(piece, block) => self.piece_came(piece, block, data),
-            Purpose::Discard(run) => self.free(run),
+            Purpose::Discard(run) => {
+                self.free(run);
+                self.retry = true;
+            }
             _ if failed || self.failed => self.fail(),
             Purpose::Record => {
                 let flush = self.log.written();
                 self.group_went_on(flush);
             }
-            Purpose::Direct { group, first, blocks } => {
-                (first..first + blocks).for_each(|block| drop(self.db.direct.remove(&block)));
+            Purpose::Direct { group, first } => {
+                self.db.direct.remove(&first);
                 let flush = self.log.direct_done(group);
                 self.group_went_on(flush);
             }

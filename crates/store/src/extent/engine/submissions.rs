@@ -63,9 +63,9 @@ impl ExtentStore {
     pub(super) fn write_directly(&mut self, writes: DirectWrites) {
         for (first, data) in writes {
             self.counts.direct_bytes += data.len() as u64;
-            let (group, blocks) = (self.log.add_direct(), data.len() as u64 / BLOCK);
+            let group = self.log.add_direct();
             let io = Io::Write { offset: first * BLOCK, data, durable: false };
-            self.request(io, Purpose::Direct { group, first, blocks });
+            self.request(io, Purpose::Direct { group, first });
         }
     }
 
@@ -106,6 +106,7 @@ impl ExtentStore {
             || !self.db.trash.is_empty()
             || !self.leaving.is_empty()
             || frees(&self.db.active)
+            || self.requests.values().any(|purpose| matches!(purpose, Purpose::Discard(_)))
             || self.pages_at_stake() > self.room_for_pages() / 2
             || self.log.total > self.log.contained
     }
@@ -117,7 +118,7 @@ impl ExtentStore {
                 Begun::Done(completion) => self.completions.push_back(completion),
                 Begun::Wants(wants) => {
                     for (piece, block, blocks) in wants {
-                        let buf = IoBuf::new(blocks * BLOCK as usize);
+                        let buf = IoBuf::to_fill(blocks * BLOCK as usize);
                         self.request(Io::Read { offset: block * BLOCK, buf }, Purpose::Piece(piece, block));
                     }
                 }

@@ -113,7 +113,19 @@ impl Log {
         let durable = next.sequence.saturating_sub(1);
         let total = next.position - tail.position;
         let building = Building::new(Body::default());
-        Log { geometry, salt, next, tail, generation, durable, total, contained: 0, building, spare: Body::default(), group: None }
+        Log {
+            geometry,
+            salt,
+            next,
+            tail,
+            generation,
+            durable,
+            total,
+            contained: 0,
+            building,
+            spare: Body::default(),
+            group: None,
+        }
     }
 
     /// The most bytes of one entry: a longer one is written to blocks of data, and an entry says where.

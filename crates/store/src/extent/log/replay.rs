@@ -55,7 +55,7 @@ pub(crate) fn read(device: &mut dyn ReadAt, sb: &Superblock, end: Option<u64>) -
 }
 
 fn read_bytes(device: &mut dyn ReadAt, offset: u64, len: usize) -> Result<Bytes, OpenError> {
-    let mut buf = IoBuf::new(len);
+    let mut buf = IoBuf::to_fill(len);
     device.read_at(offset, &mut buf)?;
     Ok(Bytes::from_owner(buf))
 }

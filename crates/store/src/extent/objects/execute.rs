@@ -82,7 +82,7 @@ pub(crate) struct Work<'a> {
     slot_of: Vec<usize>,
     map_changes: Vec<MapChange>,
     pub(crate) holds: Vec<Hold>,
-    /// New contents of blocks, and whether they go to their places directly.
+    /// New contents of runs of blocks, by the first, and whether they go to their places directly.
     pub(crate) contents: BTreeMap<u64, (Bytes, bool)>,
     pub(crate) outcome: Outcome,
     next_number: u64,
@@ -280,12 +280,16 @@ impl<'a> Work<'a> {
 
     /// One slot per object, also where the table names one twice.
     fn name_objects(&mut self, t: &Transaction, collection: &Collection) {
-        let mut by_key: BTreeMap<Key, usize> = BTreeMap::new();
+        let (first, mut by_key) = (self.slots.len(), BTreeMap::new());
         self.slot_of.clear();
         for id in &t.objects {
             let key = keys::object(collection.number_of(id), id);
             let next = self.slots.len();
-            let slot = *by_key.entry(key.clone()).or_insert(next);
+            // Most transactions name two or three.
+            let slot = match t.objects.len() {
+                0..=8 => self.slots[first..].iter().position(|slot| slot.key == key).map_or(next, |at| first + at),
+                _ => *by_key.entry(key.clone()).or_insert(next),
+            };
             if slot == next {
                 self.slots.push(Slot { key, loaded: false, changed: false, object: None });
             }

@@ -117,7 +117,7 @@ impl Object {
             chunk.blocks[from..to].fill(0);
             chunk.crcs[from..to].fill(0);
         }
-        // Only what lies at the ends of the range may be left, so what is emptied is one stretch.
+        // Only what lies at the ends of the range may be left, so what is emptied is one run.
         if let (Some(first), Some(last)) = (emptied.first(), emptied.last()) {
             self.chunks.drain(*first..=*last);
         }

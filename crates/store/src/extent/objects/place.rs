@@ -4,10 +4,12 @@
 //! old content, where only a part of it changes, is read and merged. What is small travels in the log and is written to
 //! its place later; what is large is written there at once.
 
+use crate::extent::device::aligned;
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::log::record::{DirectWrite, cut};
 use crate::extent::objects::execute::{Hold, Work};
 use crate::extent::objects::object::Mapped;
+use crate::extent::state::db::part;
 use crate::extent::tree::Fault;
 use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
@@ -43,15 +45,22 @@ impl Work<'_> {
 
     /// The present content of a block of data.
     fn content(&mut self, mapped: Mapped) -> Result<Bytes, Fault> {
-        match self.contents.get(&mapped.block) {
-            Some((data, _)) => Ok(data.clone()),
+        match self
+            .contents
+            .range(..=mapped.block)
+            .next_back()
+            .and_then(|(first, (run, _))| part(*first, run, mapped.block))
+        {
+            Some(data) => Ok(data),
             None => self.db.data(mapped),
         }
     }
 
     fn map(&mut self, slot: usize, index: u64, mapped: Mapped) {
-        if let Some(old) = self.object(slot).map(index, mapped) {
-            self.holds.push(Hold::Drop(BlockRun::new(old.block, 1)));
+        let Some(old) = self.object(slot).map(index, mapped) else { return };
+        match self.holds.last_mut() {
+            Some(Hold::Drop(run)) if run.end() == old.block => run.len += 1,
+            _ => self.holds.push(Hold::Drop(BlockRun::new(old.block, 1))),
         }
     }
 
@@ -89,26 +98,25 @@ impl Work<'_> {
         let first = (offset + head as u64) / BLOCK;
         let crcs = match known.flatten() {
             Some(before) => self.place_again(slot, first, before.crcs)?,
-            None => self.place(slot, first, &data[head..tail_at])?,
+            None => self.place(slot, first, data.slice(head..tail_at))?,
         };
         self.outcome.direct.push(DirectWrite { op, crcs });
         self.write_small(slot, offset + tail_at as u64, &data.slice(tail_at..))
     }
 
     /// Whole blocks that are written to their places at once; returns their checksums.
-    fn place(&mut self, slot: usize, first: u64, data: &[u8]) -> Result<Vec<u32>, Fault> {
+    fn place(&mut self, slot: usize, first: u64, data: Bytes) -> Result<Vec<u32>, Fault> {
         let blocks = self.give((data.len() / BLOCK_BYTES) as u64)?;
-        let data = Bytes::from_owner(crate::extent::device::IoBuf::copy_of(data));
+        let data = aligned(data);
         let mut crcs = Vec::with_capacity(blocks.len());
         let mut start = 0;
         for (at, &block) in blocks.iter().enumerate() {
-            let content = data.slice(at * BLOCK_BYTES..(at + 1) * BLOCK_BYTES);
-            let crc = crc32c(CRC_SEED, &content);
+            let crc = crc32c(CRC_SEED, &data[at * BLOCK_BYTES..(at + 1) * BLOCK_BYTES]);
             crcs.push(crc);
             self.map(slot, first + at as u64, Mapped { block, crc });
-            self.contents.insert(block, (content, true));
             if at + 1 == blocks.len() || blocks[at + 1] != block + 1 {
                 let piece = data.slice(start * BLOCK_BYTES..(at + 1) * BLOCK_BYTES);
+                self.contents.insert(blocks[start], (piece.clone(), true));
                 self.outcome.writes.push((blocks[start], piece));
                 start = at + 1;
             }

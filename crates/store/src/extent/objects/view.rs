@@ -18,7 +18,7 @@ use crate::read::{
 use bytes::Bytes;
 
 /// Ranges up to this long are looked for in the cache.
-const KEPT_BYTES_MAX: u64 = 64 << 10;
+pub(crate) const KEPT_BYTES_MAX: u64 = 64 << 10;
 
 /// The most blocks of one read of the device.
 const READ_BLOCKS_MAX: usize = 1024;

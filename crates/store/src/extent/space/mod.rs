@@ -63,6 +63,22 @@ impl BlockSet {
         None
     }
 
+    /// The block behind the last one below `end` that is in; `from` where none is.
+    fn end_of(&self, from: u64, end: u64) -> u64 {
+        let words = self.words[..end.div_ceil(64) as usize].iter().enumerate().rev();
+        let below = |at: u64, word: u64| if at + 64 > end { word & ((1 << (end - at)) - 1) } else { word };
+        let mut last = words.map(|(at, word)| (at as u64 * 64, below(at as u64 * 64, *word)));
+        last.find(|(_, word)| *word != 0)
+            .map_or(from, |(at, word)| (at + 64 - u64::from(word.leading_zeros())).max(from))
+    }
+
+    /// The first whole span from `from` up to, without, `end` that is not in.
+    fn find_span(&self, from: u64, end: u64) -> Option<u64> {
+        let (first, last) = (from.div_ceil(SPAN_BLOCKS) as usize, (end / SPAN_BLOCKS) as usize);
+        let words = self.words.get(first..last)?;
+        words.iter().position(|word| *word == 0).map(|at| (first + at) as u64 * SPAN_BLOCKS)
+    }
+
     /// The runs of blocks that are in this set and not in the other.
     pub(crate) fn without(&self, other: &BlockSet) -> Vec<BlockRun> {
         let words = self.words.iter().zip(&other.words).map(|(a, b)| a & !b);
@@ -95,16 +111,71 @@ pub(crate) struct Space {
     free: u64,
     /// The part of them that data may have.
     free_for_data: u64,
-    /// Where the search for free blocks goes on: behind the last find, so that what is written together lies together.
-    cursor: u64,
-    /// The same for pages.
-    page_cursor: u64,
+    data: Area,
+    pages_area: Area,
     /// What the next checkpoint makes durable.
     image: BlockSet,
     image_used: u64,
     changed: BTreeSet<u64>,
     /// For each page of the bitmap: its generation, its place and its checksum.
     pages: Vec<PageState>,
+}
+
+/// Where blocks of one kind are looked for.
+///
+/// The lowest free span is the next one: so what has been used is used again, soon, before anything new is. A file system
+/// has to find room for a new block of a file, and to remember it with the next flush. But only whole spans count, so
+/// that what is written together lies together.
+#[derive(Clone, Copy, Debug)]
+struct Area {
+    first: u64,
+    end: u64,
+    /// Behind the last find.
+    cursor: u64,
+    /// Nothing from here on has ever been handed out.
+    top: u64,
+    /// No whole span below this is free.
+    free_from: u64,
+}
+
+/// Blocks of a span: those of one word of the bitmap.
+const SPAN_BLOCKS: u64 = 64;
+
+impl Area {
+    fn new(first: u64, end: u64) -> Area {
+        Area { first, end, cursor: first, top: first, free_from: first }
+    }
+
+    /// The first block of the next free span.
+    fn next_span(&mut self, used: &BlockSet) -> Option<u64> {
+        let found = used.find_span(self.free_from, self.top);
+        self.free_from = found.unwrap_or(self.top);
+        found.or(Some(self.top).filter(|top| *top < self.end))
+    }
+
+    /// The first of free blocks to hand out.
+    fn next(&mut self, used: &BlockSet) -> Option<u64> {
+        let at = self.cursor;
+        if !at.is_multiple_of(SPAN_BLOCKS) && at < self.end && used.find(at, at + 1, true).is_none() {
+            return Some(at);
+        }
+        let (first, end) = (self.first, self.end);
+        let any = |from| used.find(from, end, false);
+        self.next_span(used).or_else(|| any(at)).or_else(|| any(first))
+    }
+
+    fn took(&mut self, run: BlockRun) {
+        if run.start >= self.first && run.end() <= self.end {
+            self.cursor = run.end();
+            self.top = self.top.max(run.end());
+        }
+    }
+
+    fn gave_back(&mut self, run: BlockRun) {
+        if run.end() > self.first && run.start < self.end {
+            self.free_from = self.free_from.min(run.start.max(self.first));
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -125,10 +196,11 @@ impl Space {
         }
         let pages = vec![PageState::default(); geometry.bitmap_pages() as usize];
         let changed = (0..geometry.bitmap_pages()).collect();
-        let (cursor, page_cursor) = (geometry.data_start(), geometry.pages_start());
+        let data = Area::new(geometry.data_start(), geometry.pages_start());
+        let pages_area = Area::new(geometry.pages_start(), geometry.space_blocks());
         let (free, free_for_data) = (geometry.data_blocks(), geometry.pages_start() - geometry.data_start());
         let image = used.clone();
-        Space { geometry, used, free, free_for_data, cursor, page_cursor, image, image_used: 0, changed, pages }
+        Space { geometry, used, free, free_for_data, data, pages_area, image, image_used: 0, changed, pages }
     }
 
     /// Blocks that can be handed out, to data or pages.
@@ -144,27 +216,24 @@ impl Space {
     /// Hands out up to `len` consecutive blocks for data: the next free run, which may be shorter. None when all is
     /// taken but what is kept for pages.
     pub(crate) fn allocate(&mut self, len: u64) -> Option<BlockRun> {
-        let (first, end) = (self.geometry.data_start(), self.geometry.pages_start());
-        let found = self.used.find(self.cursor, end, false).or_else(|| self.used.find(first, end, false))?;
-        let limit = end.min(found.saturating_add(len));
+        let found = self.data.next(&self.used)?;
+        let limit = self.data.end.min(found.saturating_add(len));
         let stop = self.used.find(found, limit, true).unwrap_or(limit);
         let run = BlockRun::new(found, stop - found);
         self.hand_out(run);
-        self.cursor = if run.end() >= end { first } else { run.end() };
         Some(run)
     }
 
     /// Hands out exactly `len` consecutive blocks for pages: from the end of the device, where no data lies, and, once
     /// that is full, from anywhere.
     pub(crate) fn allocate_whole(&mut self, len: u64) -> Option<BlockRun> {
-        let geometry = self.geometry;
-        let (data, pages, end) = (geometry.data_start(), geometry.pages_start(), geometry.space_blocks());
-        let areas = [(self.page_cursor, end), (pages, end), (data, pages)];
-        let run = areas.into_iter().find_map(|(from, to)| self.find_whole(from, to, len))?;
+        let span = if len <= SPAN_BLOCKS { self.pages_area.next_span(&self.used) } else { None };
+        let span = span.map(|start| BlockRun::new(start, len)).filter(|run| run.end() <= self.pages_area.end);
+        let Area { first, end, cursor, .. } = self.pages_area;
+        let areas = [(cursor, end), (first, end), (self.data.first, self.data.end)];
+        let anywhere = || areas.into_iter().find_map(|(from, to)| self.find_whole(from, to, len));
+        let run = span.or_else(anywhere)?;
         self.hand_out(run);
-        if run.start >= pages {
-            self.page_cursor = run.end();
-        }
         Some(run)
     }
 
@@ -184,6 +253,23 @@ impl Space {
         self.used.insert(run);
         self.free -= run.len;
         self.free_for_data -= self.data_part(run);
+        self.data.took(run);
+        self.pages_area.took(run);
+    }
+
+    /// Takes what is free of a run, where at least `min` blocks of it lie together; they come back by `release`.
+    pub(crate) fn take_free(&mut self, run: BlockRun, min: u64) -> Vec<BlockRun> {
+        let (mut taken, mut at) = (Vec::new(), run.start);
+        while let Some(start) = self.used.find(at, run.end(), false) {
+            at = self.used.find(start, run.end(), true).unwrap_or(run.end());
+            if at - start >= min {
+                taken.push(BlockRun::new(start, at - start));
+            }
+        }
+        let areas = (self.data, self.pages_area);
+        taken.iter().for_each(|run| self.hand_out(*run));
+        (self.data, self.pages_area) = areas;
+        taken
     }
 
     /// How many blocks of a run data may have.
@@ -203,7 +289,7 @@ impl Space {
         }
         self.free -= run.len;
         self.free_for_data -= self.data_part(run);
-        self.cursor = if run.end() >= self.geometry.pages_start() { self.geometry.data_start() } else { run.end() };
+        self.data.took(run);
         true
     }
 
@@ -212,6 +298,8 @@ impl Space {
         assert!(self.used.remove(run), "only what was handed out comes back");
         self.free += run.len;
         self.free_for_data += self.data_part(run);
+        self.data.gave_back(run);
+        self.pages_area.gave_back(run);
     }
 
     /// The durable tree is going to name these blocks; false where it does already, or where they are no data's.
@@ -307,6 +395,9 @@ impl Space {
         for_data.remove(pages);
         let taken = for_data.count() - self.geometry.data_start();
         self.free_for_data = self.geometry.pages_start() - self.geometry.data_start() - taken;
+        for area in [&mut self.data, &mut self.pages_area] {
+            area.top = self.image.end_of(area.first, area.end);
+        }
         self.changed.clear();
         Ok(())
     }
@@ -352,6 +443,37 @@ mod tests {
         assert_eq!(first_page.start, geometry().pages_start());
         while space.allocate_whole(3).is_some() {}
         assert_eq!(space.allocate_whole(2), Some(BlockRun::new(first.start + 2, 2)), "then anywhere");
+    }
+
+    #[test]
+    fn what_was_used_is_used_again_in_spans_before_anything_new() {
+        let mut space = Space::new(geometry());
+        let used: Vec<BlockRun> = (0..10).map(|_| space.allocate(100).expect("room")).collect();
+        let top = used[9].end();
+        // A hole of a few blocks is left alone as long as there is better.
+        space.release(BlockRun::new(used[1].start, 5));
+        assert_eq!(space.allocate(1).map(|run| run.start), Some(top), "the span that was begun");
+        space.release(BlockRun::new(used[3].start, 300));
+        let span = used[3].start.next_multiple_of(SPAN_BLOCKS);
+        space.allocate((top + 1).next_multiple_of(SPAN_BLOCKS) - top - 1);
+        let mut again = Vec::new();
+        while let Some(run) = space.allocate(64).filter(|run| run.start < top) {
+            again.push(run.start);
+        }
+        assert_eq!(again, (0..4).map(|at| span + at * 64).filter(|at| at + 64 <= used[6].start).collect::<Vec<_>>());
+        assert_eq!(space.take_free(BlockRun::new(used[0].start, 1000), 5), [BlockRun::new(used[1].start, 5)]);
+        assert!(!space.take(BlockRun::new(used[1].start, 5)), "taken for as long as the device is told");
+    }
+
+    #[test]
+    fn after_a_start_the_top_is_where_it_was() {
+        let mut set = BlockSet::new(200);
+        assert_eq!(set.end_of(3, 200), 3);
+        for last in [70, 127, 128, 199] {
+            set.insert(BlockRun::new(last, 1));
+            assert_eq!((set.end_of(3, 200), set.end_of(3, last)), (last + 1, set.end_of(3, last)));
+            assert!(set.end_of(3, last) <= last);
+        }
     }
 
     #[test]

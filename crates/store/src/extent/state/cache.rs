@@ -136,6 +136,11 @@ impl Cache {
         }
     }
 
+    /// Whether something that begins at this block is here.
+    pub(crate) fn has_block(&self, block: u64) -> bool {
+        self.blocks.contains_key(&block)
+    }
+
     /// Says what a buffer of the device takes beside its content.
     pub(crate) fn note_slack(&mut self, bytes: usize) {
         self.slack = self.slack.max(bytes);

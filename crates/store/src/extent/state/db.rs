@@ -22,7 +22,6 @@ use crate::extent::tree::keys::{self, Key};
 use crate::extent::tree::page::{Page, PagePtr};
 use crate::extent::tree::{self, Fault, Pages, TreeScan};
 use crate::id::CollectionId;
-use base::hash::FixedHashMap;
 use bytes::Bytes;
 use core::ops::Bound;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,8 +60,10 @@ pub(crate) struct Db {
     pub(crate) frozen: Layer,
     pub(crate) cache: Cache,
     pub(crate) fresh: Fresh,
-    /// Data of large writes whose device requests have not ended.
-    pub(crate) direct: FixedHashMap<u64, Bytes>,
+    /// Pages that go with the one that the last fault named.
+    pub(crate) expected: Vec<PagePtr>,
+    /// Data of large writes whose device requests have not ended, by the first block of each request.
+    pub(crate) direct: BTreeMap<u64, Bytes>,
     pub(crate) collections: BTreeMap<CollectionId, Collection>,
     /// What removed collections had, where objects are still there.
     pub(crate) trash: BTreeSet<Stretch>,
@@ -91,6 +92,10 @@ impl Pages for Db {
             _ => Err(Fault::Page(ptr)),
         }
     }
+
+    fn expect(&mut self, ahead: Vec<PagePtr>) {
+        self.expected = ahead;
+    }
 }
 
 impl Db {
@@ -101,7 +106,8 @@ impl Db {
             frozen: Layer::default(),
             cache: Cache::new(cache_bytes),
             fresh: Fresh::default(),
-            direct: FixedHashMap::default(),
+            expected: Vec::new(),
+            direct: BTreeMap::new(),
             collections: BTreeMap::new(),
             trash: BTreeSet::new(),
             shared: Shared::default(),
@@ -150,7 +156,10 @@ impl Db {
     /// The content of a block of data that may not be in its place yet.
     pub(crate) fn data_on_its_way(&self, block: u64) -> Option<Bytes> {
         let waiting = self.active.deferred.get(&block).or_else(|| self.frozen.deferred.get(&block));
-        waiting.or_else(|| self.direct.get(&block)).cloned()
+        waiting.cloned().or_else(|| {
+            let (first, run) = self.direct.range(..=block).next_back()?;
+            part(*first, run, block)
+        })
     }
 
     /// The content of a block that waits for its place lies elsewhere, too: the buffer that it came in is let go.
@@ -231,6 +240,12 @@ impl Db {
         self.active.freed.extend(free);
         debug_assert!(self.active.freed.len() >= before);
     }
+}
+
+/// A block's content out of that of a run of blocks, if it is in there.
+pub(crate) fn part(first: u64, run: &Bytes, block: u64) -> Option<Bytes> {
+    let at = (block - first).checked_mul(BLOCK).filter(|at| *at < run.len() as u64)? as usize;
+    Some(run.slice(at..at + BLOCK as usize))
 }
 
 /// Reads an object's value; nothing of it shares the page.

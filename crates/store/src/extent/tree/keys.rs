@@ -72,11 +72,12 @@ pub(crate) fn number(key: &[u8]) -> Option<u64> {
 }
 
 fn push_text(key: &mut Vec<u8>, text: &[u8]) {
-    for &byte in text {
-        key.push(byte);
-        if byte == 0 {
-            key.push(1);
+    // Zero bytes are rare.
+    for (at, part) in text.split(|byte| *byte == 0).enumerate() {
+        if at > 0 {
+            key.extend_from_slice(&[0, 1]);
         }
+        key.extend_from_slice(part);
     }
     key.extend_from_slice(&[0, 0]);
 }
@@ -101,7 +102,12 @@ pub(crate) fn objects_end(stretch: &Stretch) -> Key {
 }
 
 pub(crate) fn object(collection: CollectionNumber, id: &ObjectId) -> Key {
-    let mut key = numbered(OBJECT, collection.0);
+    // Without zero bytes in the texts it is exactly that long, and need not be moved to get a length of its own.
+    let texts = id.namespace().len() + 2 + id.name().len() + 2;
+    let keyed = if id.key().is_empty() { 0 } else { id.key().len() + 2 };
+    let mut key = Vec::with_capacity(9 + 4 + texts + keyed + 1 + 8);
+    key.push(OBJECT);
+    key.extend_from_slice(&collection.0.to_be_bytes());
     key.extend_from_slice(&id.reversed_hash().to_be_bytes());
     push_text(&mut key, id.namespace());
     if id.key().is_empty() {

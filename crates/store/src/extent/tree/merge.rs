@@ -44,7 +44,7 @@ impl PageWriter {
             self.flush(db);
             let run = db.space.allocate_whole(blocks.max(CHUNK_BLOCKS)).or_else(|| db.space.allocate_whole(blocks));
             let run = run.ok_or(Fault::Room)?;
-            self.chunk = Some((run, IoBuf::new((run.len * BLOCK) as usize)));
+            self.chunk = Some((run, IoBuf::to_fill((run.len * BLOCK) as usize)));
         }
         let (run, buf) = self.chunk.as_mut().expect("it was just made");
         let at = (self.filled * BLOCK) as usize;

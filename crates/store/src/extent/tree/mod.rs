@@ -44,7 +44,13 @@ impl From<wire::Malformed> for Fault {
 pub(crate) trait Pages {
     /// The page, or what has to happen first.
     fn page(&mut self, ptr: PagePtr) -> Result<Arc<Page>, Fault>;
+
+    /// Pages that are likely to be wanted after one that has just been missing.
+    fn expect(&mut self, _ahead: Vec<PagePtr>) {}
 }
+
+/// Leaves that are read together with one that a scan lacks: 128 KiB with it.
+const AHEAD_LEAVES: usize = 15;
 
 /// A leaf, and the key from which on the next one is responsible.
 #[derive(Clone, Debug)]
@@ -65,8 +71,8 @@ pub(crate) fn check_level(parent: Option<u8>, page: &Page) -> Result<(), Fault> 
     }
 }
 
-/// The leaf where `key` belongs.
-pub(crate) fn leaf(pages: &mut dyn Pages, root: PagePtr, key: &[u8]) -> Result<Leaf, Fault> {
+/// The leaf where `key` belongs. `goes_on` if the ones behind it are likely to be wanted, too.
+fn leaf(pages: &mut dyn Pages, root: PagePtr, key: &[u8], goes_on: bool) -> Result<Leaf, Fault> {
     let mut page = pages.page(root)?;
     check_level(None, &page)?;
     let mut bound = None;
@@ -75,7 +81,11 @@ pub(crate) fn leaf(pages: &mut dyn Pages, root: PagePtr, key: &[u8]) -> Result<L
         if at + 1 < page.len() {
             bound = Some(page.key(at + 1).into());
         }
-        let child = pages.page(page.child(at))?;
+        let found = pages.page(page.child(at));
+        if goes_on && page.level() == 1 && matches!(found, Err(Fault::Page(_))) {
+            pages.expect((at + 1..page.len()).take(AHEAD_LEAVES).map(|at| page.child(at)).collect());
+        }
+        let child = found?;
         check_level(Some(page.level()), &child)?;
         page = child;
     }
@@ -102,12 +112,14 @@ pub(crate) struct TreeScan {
     root: Option<PagePtr>,
     leaf: Option<(Leaf, usize)>,
     next: Option<Key>,
+    /// Whether it has passed over a whole leaf.
+    goes_on: bool,
 }
 
 impl TreeScan {
     /// Begins at the first key not below `from`.
     pub(crate) fn new(root: Option<PagePtr>, from: &[u8]) -> TreeScan {
-        TreeScan { root, leaf: None, next: Some(from.into()) }
+        TreeScan { root, leaf: None, next: Some(from.into()), goes_on: false }
     }
 
     /// The leaf and the place in it of the next entry. After a fault it may be asked again.
@@ -119,10 +131,11 @@ impl TreeScan {
                 Some((leaf, _)) => {
                     self.next = leaf.bound.clone();
                     self.leaf = None;
+                    self.goes_on = true;
                 }
                 None => {
                     let Some(from) = &self.next else { return Ok(None) };
-                    let leaf = leaf(pages, root, from)?;
+                    let leaf = leaf(pages, root, from, self.goes_on)?;
                     let at = leaf.page.lower_bound(from);
                     self.leaf = Some((leaf, at));
                 }

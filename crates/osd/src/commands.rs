@@ -6,6 +6,7 @@
 use crate::life::beacon_message;
 use crate::osd::Osd;
 use crate::pg::Pg;
+use crate::pg_query::is_giving_up;
 use crate::stats::pg_state;
 use admin::command::CommandTable;
 use admin::ops::{OpView, blocked_value, in_flight_value};
@@ -117,6 +118,11 @@ impl Osd {
             Ok(call) if call.prefix == "bench" => match self.begin_bench(conn, tid, call) {
                 Ok(()) => return,
                 Err(no) => Err(no),
+            },
+            // It answers when all members have logged it.
+            Ok(call) if is_giving_up(&call) => match self.give_up_unfound(conn, tid, &call) {
+                Some(answer) => answer,
+                None => return,
             },
             Ok(call) => self.run_command(&call),
             Err(no) => Err(no),

@@ -1,4 +1,4 @@
-//! `query`: everything an OSD knows of a placement group that it leads.
+//! `query`: everything an OSD knows of a placement group that it leads; and its unfound objects, to be listed or given up.
 //!
 //! Follows the shape of Ceph v16.2 `src/osd/PeeringState.cc` (`PeeringState::dump_pg_info`, `pg_info_t::dump`), as far
 //! as this OSD's peering has the same things to tell.
@@ -6,6 +6,7 @@
 use crate::limits::LIST_NAMES_MAX;
 use crate::osd::Osd;
 use crate::pg::info::LastBackfill;
+use crate::pg::lost::GiveUp;
 use crate::pg::member::Member;
 use crate::pg::peering::Step;
 use crate::pg::{Pg, Role};
@@ -17,10 +18,33 @@ use maps::stats::PgStat;
 use maps::stats::show::{ids, stat_value, state_text, version};
 use std::collections::BTreeSet;
 use store::ObjectId;
+use wire::net::ConnId;
 
 pub(crate) const COMMANDS: &[CommandSpec<Osd>] = &[
     spec("query", "show everything that is known of a PG", "osd", "r", query),
     spec("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query", "show a PG", "osd", "r", pg_command),
+    spec(
+        "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=mark_unfound_lost \
+         name=mulcmd,type=CephChoices,strings=revert|delete",
+        "give up a PG's objects of which no copy is known: back to an older version, or deleted",
+        "osd",
+        "rw",
+        on_the_socket,
+    ),
+    spec(
+        "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=list_unfound",
+        "list a PG's objects of which no copy is known",
+        "osd",
+        "r",
+        pg_command,
+    ),
+    spec(
+        "mark_unfound_lost name=pgid,type=CephPgid,req=false name=mulcmd,type=CephChoices,strings=revert|delete",
+        "give up a PG's objects of which no copy is known: back to an older version, or deleted",
+        "osd",
+        "rw",
+        on_the_socket,
+    ),
     spec(
         "list_unfound name=pgid,type=CephPgid,req=false",
         "list a PG's objects of which no copy is known",
@@ -38,11 +62,43 @@ fn pg_command(osd: &mut Osd, call: &Call) -> Answer {
     }
 }
 
+/// Over the admin socket an answer cannot wait for other OSDs.
+fn on_the_socket(_: &mut Osd, _: &Call) -> Answer {
+    refuse(Errno::EOPNOTSUPP, "mark_unfound_lost takes a while: ask for it by `ceph tell`")
+}
+
+/// Whether a call gives up what is unfound.
+pub(crate) fn is_giving_up(call: &Call) -> bool {
+    let named = |name: &str| call.text_opt(name).ok().flatten();
+    call.prefix == "mark_unfound_lost"
+        || call.prefix == "pg" && named("cmd").is_some_and(|cmd| cmd == "mark_unfound_lost")
+}
+
+impl Osd {
+    /// Gives up what is unfound in a PG. None where the answer comes later.
+    pub(crate) fn give_up_unfound(&mut self, conn: ConnId, tid: u64, call: &Call) -> Option<Answer> {
+        let how = match call.text("mulcmd").as_deref() {
+            Ok("revert") => GiveUp::Revert,
+            Ok("delete") => GiveUp::Delete,
+            _ => {
+                let text = "mode must be 'revert' or 'delete'; mark not yet implemented";
+                return Some(refuse(Errno::EINVAL, text));
+            }
+        };
+        let begun = led(self, call).and_then(|(core, pg)| pg.mark_unfound_lost(core, how, (conn, tid)));
+        match begun {
+            Ok(true) => None,
+            Ok(false) => Some(Ok(Reply::status("pg has no unfound objects"))),
+            Err(no) => Some(Err(no)),
+        }
+    }
+}
+
 /// The PG that a call names, if this OSD leads it.
-fn led<'a>(osd: &'a mut Osd, call: &Call) -> Result<(&'a crate::core::Core, &'a mut Pg), admin::Refused> {
+fn led<'a>(osd: &'a mut Osd, call: &Call) -> Result<(&'a mut crate::core::Core, &'a mut Pg), admin::Refused> {
     let id = call.pg("pgid")?;
     match osd.pgs.get_mut(&id) {
-        Some(pg) if pg.is_primary() => Ok((&osd.core, pg)),
+        Some(pg) if pg.is_primary() => Ok((&mut osd.core, pg)),
         Some(_) => refuse(Errno::EAGAIN, format!("not primary for pgid {id}")),
         None => refuse(Errno::ENOENT, format!("i don't have pgid {id}")),
     }

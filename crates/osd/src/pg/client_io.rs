@@ -411,6 +411,7 @@ impl Pg {
             result: outcome.result,
             outputs: remembered(&request, &outcome.ops),
             totals: self.info.totals,
+            lost: None,
         };
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
         queue.writers += 1;
@@ -512,6 +513,7 @@ impl Pg {
             result: outcome.result,
             outputs: remembered(&request, &outcome.ops),
             totals: self.info.totals,
+            lost: None,
         };
         let queue = self.objects.get_mut(&request.object).expect("a request under way keeps its queue");
         queue.state = Some(outcome.state.clone());
@@ -574,6 +576,7 @@ impl Pg {
             let write = self.in_flight.pop_front().expect("there is a front");
             self.finish_write(core, write);
         }
+        self.given_up(core, all);
         if self.recovery.has_incomplete() {
             // A member may have waited for this to be done with.
             self.go_on_recovering(core);

@@ -89,6 +89,7 @@ impl Pg {
             result: 0,
             outputs: Vec::new(),
             totals: self.info.totals,
+            lost: None,
         };
         self.send_write(core, GroupId::NONE, entry, transaction);
     }

@@ -7,10 +7,11 @@
 //!
 //! Where this OSD follows, its primary asked for that and holds the object still; where it leads, nobody writes to
 //! what it lacks, and the head's record must show the version that the log names: a source that was asked on trust may
-//! have another.
+//! have another. What was given up (`lost`) needs no source, or one who has the older version that counts again.
 //!
 //! Invariant: of an object that is being copied, this holder has what it had or all of the new, never some of it.
 
+use super::log::Lost;
 use super::missing::Need;
 use super::snaps::{index_entries, index_object};
 use super::{Pg, PgCommit, PgRead};
@@ -18,7 +19,7 @@ use crate::core::{CommitFor, Core, Level};
 use crate::limits::{PUSH_BYTES_MAX, PUSH_OMAP_ENTRIES_MAX};
 use crate::ops::clones::Clones;
 use crate::ops::state::{INFO_ATTR, ObjectInfo};
-use base::{Bug, Epoch, OsdId, SnapId};
+use base::{Bug, EVersion, Epoch, OsdId, SnapId};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 use store::{AttrsWant, Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat};
@@ -94,9 +95,20 @@ impl Fetch {
     fn is_wanted(&self, theirs: Option<&ObjectInfo>) -> bool {
         match theirs {
             _ if self.answer_to.is_some() => true,
-            Some(info) => info.version == self.need.version,
+            Some(info) => self.need.is_met_by(info.version),
             None => self.need.deletes,
         }
+    }
+
+    /// Whether a deletion has left nothing of what is here: a head that has clones stays to hold their list.
+    fn knows_nothing_is_left(&self, own: Option<&ObjectInfo>) -> bool {
+        let (version, has_clones) = own.map_or(Default::default(), |own| (own.version, own.clones.is_some()));
+        self.need.version == EVersion::default() || version == self.need.have && !has_clones
+    }
+
+    fn leave_nothing(&mut self, head: &ObjectId, own: Option<&ObjectInfo>) {
+        let clones = clones_of(own).list.into_iter().map(|clone| head.with_snap(clone.id));
+        self.absent.extend(clones.chain([head.clone()]));
     }
 
     /// Which lives come after the head.
@@ -150,7 +162,25 @@ impl Pg {
         let Some(fetch) = self.fetching.get_mut(head).filter(|fetch| fetch.round == round) else { return };
         // One that cannot be read is replaced; what the index has of its clones stays and stands for nothing.
         fetch.own = view.attr(&INFO_ATTR).and_then(|record| ObjectInfo::from_bytes(record).ok());
-        self.pull_piece(core, head);
+        if fetch.source == core.me() { self.settle_here(core, head) } else { self.pull_piece(core, head) }
+    }
+
+    /// Makes of what is here what the object was given up for; or removes it, where nothing can be left of it.
+    fn settle_here(&mut self, core: &mut Core, head: &ObjectId) {
+        let fetch = self.fetching.get_mut(head).expect("the caller has found it");
+        match (fetch.need.lost, fetch.own.clone()) {
+            (Some(Lost::Deleted), own) => fetch.leave_nothing(head, own.as_ref()),
+            (None, own) if fetch.need.may_be_nothing() && fetch.knows_nothing_is_left(own.as_ref()) => {
+                fetch.leave_nothing(head, own.as_ref());
+            }
+            (Some(Lost::Reverted(to)), Some(own)) if own.version == to => {
+                let info = ObjectInfo { version: fetch.need.version, ..own };
+                fetch.in_hand.push((head.clone(), vec![Op::SetAttr(INFO_ATTR, info.to_bytes())]));
+                fetch.theirs = Some(info);
+            }
+            _ => return self.fetch_failed(core, head),
+        }
+        self.put_in_place(core, head);
     }
 
     fn pull_piece(&mut self, core: &mut Core, head: &ObjectId) {
@@ -199,7 +229,8 @@ impl Pg {
     pub fn handle_pull(&mut self, core: &mut Core, conn: ConnId, pull: Box<PgPull>) {
         let Ok(id) = ObjectId::from_bytes(&pull.object) else { return };
         let head = id.with_snap(SnapId::HEAD);
-        if !self.exists || self.lacks(&head) || !self.info.last_backfill.covers(&head) {
+        let lacks = self.lacks(&head) && !self.missing.get(&head).is_some_and(Need::is_here);
+        if !self.exists || lacks || !self.info.last_backfill.covers(&head) {
             return self.answer_unknown(core, conn, &pull);
         }
         let first = pull.offset == 0 && pull.omap_after.is_empty();
@@ -260,7 +291,7 @@ impl Pg {
     }
 
     /// A piece has come.
-    pub fn handle_push(&mut self, core: &mut Core, from: OsdId, push: PgPush) {
+    pub fn handle_push(&mut self, core: &mut Core, from: OsdId, mut push: PgPush) {
         let Ok(life) = ObjectId::from_bytes(&push.object) else { return };
         let head = life.with_snap(SnapId::HEAD);
         let Some(fetch) = self.fetching.get_mut(&head).filter(|f| f.expects(from, &push, &life)) else { return };
@@ -268,11 +299,17 @@ impl Pg {
             return self.fetch_failed(core, &head);
         }
         if life == head && fetch.offset == 0 && fetch.omap_after.is_empty() {
-            let record = push.attrs.iter().find(|(name, _)| *name == INFO_ATTR);
-            fetch.theirs = record.and_then(|(_, record)| ObjectInfo::from_bytes(record).ok());
-            if push.exists != fetch.theirs.is_some() || !fetch.is_wanted(fetch.theirs.as_ref()) {
+            let record = push.attrs.iter_mut().find(|(name, _)| *name == INFO_ATTR);
+            let mut theirs = record.as_ref().and_then(|(_, record)| ObjectInfo::from_bytes(record).ok());
+            if push.exists != theirs.is_some() || !fetch.is_wanted(theirs.as_ref()) {
                 return self.fetch_failed(core, &head);
             }
+            if let (Some((_, record)), Some(info)) = (record, theirs.as_mut().filter(|_| fetch.answer_to.is_none())) {
+                // What the object was reverted to is, from now on, a version of its own.
+                info.version = fetch.need.version;
+                *record = info.to_bytes();
+            }
+            fetch.theirs = theirs;
             fetch.plan_clones(&head);
         }
         self.count_recovered(push.bytes.len(), push.omap.len());

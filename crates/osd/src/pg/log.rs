@@ -1,6 +1,6 @@
 //! A PG's log: its newest writes, in order, and by request.
 //!
-//! Owns the entries, their encoding (ours, version 2), and the index by which a resent request is recognised. Its
+//! Owns the entries, their encoding (ours, version 2, or 3 for what was given up), and the index by which a resent request is recognised. Its
 //! counterpart in Ceph is `pg_log_t` (v16.2 `src/osd/PGLog.h`), without rollback. Read next: `missing`.
 //!
 //! Beyond its tail it remembers older entries, by which nobody is brought up to date any more but a resent request is
@@ -18,6 +18,38 @@ use std::collections::{BTreeSet, VecDeque};
 use store::{ObjectId, Op, Transaction};
 use wire::osd::OsdReqId;
 use wire::{Decode, Decoder, Encode, Encoder, Malformed};
+
+/// What an operator made of an object of which no holder was left (`lost`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lost {
+    /// It is as it was at this version.
+    Reverted(EVersion),
+    /// It is gone.
+    Deleted,
+}
+
+impl Encode for Lost {
+    fn encode(&self, e: &mut Encoder) {
+        match self {
+            Lost::Reverted(to) => {
+                e.u8(0);
+                e.put(to);
+            }
+            Lost::Deleted => e.u8(1),
+        }
+    }
+}
+
+impl Decode for Lost {
+    const MIN_BYTES: usize = 1;
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        match d.u8()? {
+            0 => Ok(Lost::Reverted(d.get()?)),
+            1 => Ok(Lost::Deleted),
+            _ => Err(Malformed::new("lost object", "is nothing that it may be")),
+        }
+    }
+}
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,11 +77,17 @@ pub struct LogEntry {
     pub outputs: Vec<(i32, Bytes)>,
     /// What the PG holds after it.
     pub totals: Totals,
+    /// What the object was given up for; none for a write.
+    pub lost: Option<Lost>,
 }
+
+/// What an entry's encoding begins with: a write, or what was given up.
+const WRITE: u8 = 2;
+const GIVEN_UP: u8 = 3;
 
 impl Encode for LogEntry {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(2);
+        e.u8(if self.lost.is_some() { GIVEN_UP } else { WRITE });
         e.put(&self.version);
         e.put(&self.prior);
         e.put(&self.object);
@@ -61,13 +99,17 @@ impl Encode for LogEntry {
         e.i32(self.result);
         e.put(&self.outputs);
         e.put(&self.totals);
+        if let Some(lost) = &self.lost {
+            e.put(lost);
+        }
     }
 }
 
 impl Decode for LogEntry {
     const MIN_BYTES: usize = 118;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        if d.u8()? != 2 {
+        let format = d.u8()?;
+        if !matches!(format, WRITE | GIVEN_UP) {
             return Err(Malformed::new("log entry", "has an unknown version"));
         }
         Ok(LogEntry {
@@ -82,6 +124,7 @@ impl Decode for LogEntry {
             result: d.i32()?,
             outputs: d.get()?,
             totals: d.get()?,
+            lost: if format == GIVEN_UP { Some(d.get()?) } else { None },
         })
     }
 }
@@ -301,6 +344,7 @@ mod tests {
             result: 0,
             outputs: vec![(0, Bytes::from_static(b"out"))],
             totals: Totals { objects: version, clones: 0, bytes: 0 },
+            lost: None,
         }
     }
 
@@ -318,6 +362,10 @@ mod tests {
         let mut log = log((0, 0), &[(1, 1, "a"), (1, 2, "b"), (2, 3, "a")]);
         let e = entry(1, 2, "b");
         assert_eq!(LogEntry::from_bytes(&e.to_bytes()), Ok(e.clone()));
+        for lost in [Lost::Deleted, Lost::Reverted(EVersion::new(Epoch(7), 9))] {
+            let e = LogEntry { lost: Some(lost), ..e.clone() };
+            assert_eq!(LogEntry::from_bytes(&e.to_bytes()), Ok(e));
+        }
         assert_eq!(log.find(&e.reqid), Some(&e));
         let mut t = Transaction::new(CollectionId::Meta);
         log.trim(EVersion::new(Epoch(1), 1), 2, &mut t);

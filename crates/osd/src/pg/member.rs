@@ -4,7 +4,7 @@
 //! (`backfill`). The last two do not count as complete before they have everything.
 
 use super::info::LastBackfill;
-use super::missing::Missing;
+use super::missing::{Missing, Need};
 use base::EVersion;
 use store::ObjectId;
 
@@ -25,6 +25,17 @@ impl Member {
     /// Whether it has the object as it is.
     pub(super) fn has(&self, head: &ObjectId) -> bool {
         self.last_backfill.covers(head) && !self.missing.contains(head)
+    }
+
+    /// Whether the object can be had of it: as it is, or as it was given up for.
+    pub(super) fn can_give(&self, head: &ObjectId) -> bool {
+        self.has(head) || self.last_backfill.covers(head) && self.missing.get(head).is_some_and(Need::is_here)
+    }
+
+    /// The version at which it has an object that it lacks, which all agree on; zero for none.
+    pub(super) fn has_of(&self, head: &ObjectId) -> EVersion {
+        let need = self.missing.get(head).filter(|_| self.last_backfill.covers(head));
+        need.map_or(EVersion::default(), |need| need.have)
     }
 
     /// Whether it has everything.

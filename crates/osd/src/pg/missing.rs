@@ -3,14 +3,14 @@
 //! Objects are missing as a whole, under their head's name: a request never sees a head of one version beside clones of
 //! another. What has to be copied of one is noted (`Need`): the clones that the writes touched, or all of them.
 //!
-//! Owns the record object whose map is the set, the encoding of its entries (ours, version 1), and the comparison of
+//! Owns the record object whose map is the set, the encoding of its entries (ours, version 2; it reads version 1), and the comparison of
 //! two logs that says what a holder lacks once it takes the other as its own. Its counterpart in Ceph is
 //! `pg_missing_t` (v16.2 `src/osd/osd_types.h`) with `PGLog::merge_log`; nothing is rolled back here: what an
 //! abandoned write changed is copied from a holder where it was never changed.
 //!
 //! Invariant: the set in memory is the one on disk after the transactions submitted so far.
 
-use super::log::{LogEntry, PgLog};
+use super::log::{LogEntry, Lost, PgLog};
 use base::{Bug, EVersion, SnapId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,24 +26,51 @@ pub struct Need {
     pub deletes: bool,
     /// The clones that differ beside the head; none for all that the head tells of.
     pub clones: Option<BTreeSet<SnapId>>,
+    /// The version of the history that all agree on at which the object is here meanwhile, whole and with its clones;
+    /// zero where it is not here, or is what no log tells of.
+    pub have: EVersion,
+    /// That version is not a write's: it was given up for this.
+    pub lost: Option<Lost>,
 }
 
 impl Need {
     /// Everything of an object at this version.
     pub fn whole(version: EVersion, deletes: bool) -> Need {
-        Need { version, deletes, clones: None }
+        Need { version, deletes, ..Need::default() }
     }
 
     /// What this write changed.
     pub fn of(entry: &LogEntry) -> Need {
-        let clones = Some(entry.clones.iter().copied().collect());
-        Need { version: entry.version, deletes: entry.deletes, clones }
+        // What was lost may have touched any of them.
+        let clones = entry.lost.is_none().then(|| entry.clones.iter().copied().collect());
+        Need { version: entry.version, deletes: entry.deletes, clones, have: entry.prior, lost: entry.lost }
     }
 
     /// What was there before this write, in place of what it changed.
     fn before(entry: &LogEntry) -> Need {
-        let deletes = entry.prior == EVersion::default();
-        Need { version: entry.prior, deletes, ..Need::of(entry) }
+        let (deletes, have) = (entry.prior == EVersion::default(), EVersion::default());
+        Need { version: entry.prior, deletes, have, lost: None, ..Need::of(entry) }
+    }
+
+    /// Whether what is here is what the object was reverted to.
+    pub fn is_here(&self) -> bool {
+        matches!(self.lost, Some(Lost::Reverted(to)) if to == self.have)
+    }
+
+    /// Whether nobody is needed to come by it.
+    pub fn needs_nobody(&self) -> bool {
+        self.is_here() || self.lost == Some(Lost::Deleted)
+    }
+
+    /// Whether the newest write may have left nothing, and its holder may know that by itself.
+    pub fn may_be_nothing(&self) -> bool {
+        let untouched = self.clones.as_ref().is_some_and(BTreeSet::is_empty);
+        self.deletes && (untouched || self.version == EVersion::default())
+    }
+
+    /// Whether an object at this version is what is wanted.
+    pub fn is_met_by(&self, version: EVersion) -> bool {
+        self.version == version || self.lost == Some(Lost::Reverted(version))
     }
 
     /// This in place of `older`, of which nothing was copied.
@@ -55,29 +82,34 @@ impl Need {
             }
             _ => None,
         };
+        self.have = older.have;
         self
     }
 }
 
 impl Encode for Need {
     fn encode(&self, e: &mut Encoder) {
-        e.u8(1);
+        e.u8(2);
         e.put(&self.version);
         e.bool(self.deletes);
         e.bool(self.clones.is_some());
         e.put(&self.clones.iter().flatten().copied().collect::<Vec<SnapId>>());
+        e.put(&self.have);
+        e.put(&self.lost);
     }
 }
 
 impl Decode for Need {
     const MIN_BYTES: usize = 19;
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        if d.u8()? != 1 {
+        let format = d.u8()?;
+        if !matches!(format, 1 | 2) {
             return Err(Malformed::new("missing object", "has an unknown version"));
         }
         let (version, deletes, some) = (d.get()?, d.bool()?, d.bool()?);
         let clones: Vec<SnapId> = d.get()?;
-        Ok(Need { version, deletes, clones: some.then(|| clones.into_iter().collect()) })
+        let (have, lost) = if format == 2 { (d.get()?, d.get()?) } else { Default::default() };
+        Ok(Need { version, deletes, clones: some.then(|| clones.into_iter().collect()), have, lost })
     }
 }
 
@@ -243,6 +275,7 @@ mod tests {
             result: 0,
             outputs: Vec::new(),
             totals: Totals::default(),
+            lost: None,
         }
     }
 
@@ -266,15 +299,17 @@ mod tests {
         let failed = LogEntry { changes_nothing: true, ..entry(v(4, 4), "x", start, &[]) };
         let theirs = log(v(1, 1), vec![common, entry(v(4, 3), "a", v(1, 2), &[9]), failed]);
         let lacks = differing(&ours, &theirs).expect("they touch");
-        let need = |version, deletes, clones: &[u64]| Need {
+        let need = |version, deletes, clones: &[u64], have| Need {
             version,
             deletes,
             clones: Some(clones.iter().copied().map(SnapId).collect()),
+            have,
+            lost: None,
         };
         let expected = [
-            (object("a"), need(v(4, 3), false, &[9])),
-            (object("new"), need(start, true, &[])),
-            (object("old"), need(v(1, 1), false, &[7, 8])),
+            (object("a"), need(v(4, 3), false, &[9], v(1, 2))),
+            (object("new"), need(start, true, &[], start)),
+            (object("old"), need(v(1, 1), false, &[7, 8], start)),
         ];
         assert_eq!(lacks.into_iter().collect::<Vec<_>>(), expected);
         assert_eq!(differing(&ours, &ours), Some(BTreeMap::new()));
@@ -295,6 +330,13 @@ mod tests {
         assert_eq!(Missing::read(&missing.to_entries()), Ok(missing.clone()));
         missing.add(object("b"), Need::of(&entry(v(1, 9), "b", v(1, 2), &[5])));
         assert_eq!(missing.get(&object("b")), Some(&Need::whole(v(1, 9), false)), "all stays all");
+        let reverted = LogEntry { lost: Some(Lost::Reverted(v(1, 1))), ..entry(v(2, 5), "a", v(1, 4), &[]) };
+        missing.add_and_store(object("a"), Need::of(&reverted), &mut t);
+        let need = missing.get(&object("a")).cloned().expect("it is missing");
+        assert!(need.clones.is_none() && need.have == v(1, 1) && need.is_here() && need.is_met_by(v(1, 1)));
+        assert_eq!(Need::from_bytes(&need.to_bytes()), Ok(need));
+        missing.add(object("a"), Need::of(&entry(v(2, 6), "a", v(2, 5), &[])));
+        assert!(missing.get(&object("a")).is_some_and(|need| !need.needs_nobody() && !need.is_met_by(v(1, 1))));
         missing.remove_and_store(&object("a"), &mut t);
         assert_eq!(t.ops.last(), Some(&(0, Op::OmapRemove(vec![object("a").to_bytes()]))));
         missing.clear_and_store(&mut t);

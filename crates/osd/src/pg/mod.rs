@@ -21,6 +21,7 @@ pub mod info;
 pub mod listing;
 pub mod listing_filter;
 pub mod log;
+pub mod lost;
 pub mod member;
 pub mod merge;
 pub mod missing;

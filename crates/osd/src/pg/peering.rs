@@ -131,11 +131,14 @@ impl Pg {
 
     /// Everybody who is up and may hold something, but this OSD.
     pub(super) fn whom_to_ask(&self, core: &Core) -> BTreeSet<OsdId> {
-        // Since it was clean last, objects may be where others do not have them yet.
-        let since = self.info.last_epoch_started.min(self.info.last_epoch_clean);
-        let past = core_history(core, self, since).map(|i| &i.acting);
+        let past = core_history(core, self, self.unclean_since()).map(|i| &i.acting);
         let all = past.chain([&self.sets.acting, &self.sets.up]).flatten();
         all.copied().filter(|osd| *osd != core.me() && core.map.is_up(*osd)).collect()
+    }
+
+    /// Since when objects may be where others do not have them yet.
+    pub(super) fn unclean_since(&self) -> Epoch {
+        self.info.last_epoch_started.min(self.info.last_epoch_clean)
     }
 
     /// An OSD has answered.
@@ -418,7 +421,11 @@ impl Pg {
 }
 
 /// The past intervals of a PG that ended in or after a map.
-fn core_history<'a>(core: &'a Core, pg: &'a Pg, since: Epoch) -> impl Iterator<Item = &'a PastInterval> + 'a {
+pub(super) fn core_history<'a>(
+    core: &'a Core,
+    pg: &'a Pg,
+    since: Epoch,
+) -> impl Iterator<Item = &'a PastInterval> + 'a {
     core.placement.get(pg.id).into_iter().flat_map(|h| h.past.iter()).filter(move |i| i.last >= since)
 }
 

@@ -5,6 +5,8 @@
 //! part by part (`backfill`), each part adding to what they lack. Work needs slots (`reservation`) and starts when the
 //! scheduler lets it (`recovery_pace`), or at once for an object that a client waits for.
 //!
+//! What nobody who is up has is unfound, until somebody comes who has it or an operator gives it up (`lost`).
+//!
 //! Clients meanwhile: an object that this OSD lacks holds its requests, one that another member lacks holds its writes,
 //! and both come first. A member that is being filled, or recovers beside those who serve (`acting`), holds nobody: it
 //! only logs what it does not have, and does not count as complete before it has everything. Nobody else does, because a log may only tell of writes that its holder has or that others had when they agreed on it: else a
@@ -19,6 +21,7 @@
 use super::backfill::Part;
 use super::client_io::ClientRequest;
 use super::log::LogEntry;
+use super::lost::GivingUp;
 use super::member::Member;
 use super::missing::Need;
 use super::order::ObjectQueue;
@@ -55,6 +58,8 @@ pub struct Recovery {
     under_way: BTreeMap<ObjectId, Work>,
     /// Objects that nobody who is up has.
     pub unfound: BTreeSet<ObjectId>,
+    /// Some of them, which an operator gives up.
+    pub(super) giving_up: Option<GivingUp>,
     /// Objects that a member could not be given: their store or ours fails.
     stalled: BTreeSet<ObjectId>,
     /// The part of a member's filling that is being looked at.
@@ -220,6 +225,9 @@ impl Pg {
         self.give_slots_back(core);
         self.take_slot_back(core);
         let recovery = core::mem::take(&mut self.recovery);
+        if let Some(giving_up) = recovery.giving_up {
+            giving_up.interrupted(core);
+        }
         recovery.under_way.iter().for_each(|_| core.pace.ended());
         self.waiting.extend(recovery.listings);
         self.abandon_fetches(core);
@@ -327,10 +335,15 @@ impl Pg {
     fn pull(&mut self, core: &mut Core, head: ObjectId) {
         let (Some(need), Some(peering)) = (self.missing.get(&head).cloned(), self.led_peering()) else { return };
         let Some(Work::Pulling(tried)) = self.recovery.under_way.get(&head) else { return };
-        let has = |(osd, member): (&OsdId, &Member)| member.has(&head).then_some(*osd);
+        let has = |(osd, member): (&OsdId, &Member)| member.can_give(&head).then_some(*osd);
         let holders = self.recovery.members.iter().filter_map(has).chain(self.recovery.strays());
         let me = core.me();
-        let source = { holders }.find(|osd| *osd != me && core.map.is_up(*osd) && !tried.contains(osd));
+        let first = need.needs_nobody().then_some(me).into_iter();
+        let last = need.may_be_nothing().then_some(me);
+        let source = first
+            .chain(holders.filter(|osd| *osd != me))
+            .chain(last)
+            .find(|osd| core.map.is_up(*osd) && !tried.contains(osd));
         match source {
             Some(source) => self.start_fetch(core, head, need, source, peering, None),
             None if self.mending.contains(&head) => {

@@ -108,6 +108,7 @@ impl Pg {
         match differing(&self.log, &log) {
             Some(lacks) => {
                 for (head, need) in lacks.into_iter().filter(|(head, _)| last_backfill.covers(head)) {
+                    self.info.unsettled |= need.lost.is_some();
                     self.missing.add_and_store(head, need, &mut t);
                 }
             }
@@ -166,6 +167,9 @@ impl Pg {
                 }
                 if write.logged_only && !entry.changes_nothing && self.info.last_backfill.covers(&entry.object) {
                     self.missing.add_and_store(entry.object.clone(), Need::of(&entry), &mut transaction);
+                }
+                if entry.lost.is_some() {
+                    self.unsettle(&mut transaction);
                 }
                 self.testify(write.peering, &mut transaction);
                 self.append_to_log(entry, write.entry.clone(), write.trim_to, &mut transaction);

@@ -5,6 +5,7 @@
 use base::rng::SecretRng;
 use base::{Duration, Epoch, Instant, OsdId, PgId, PoolId, Rng};
 use bytes::Bytes;
+use maps::osd_map::MapFlags;
 use maps::osd_state::WEIGHT_ONE;
 use maps::stats::OsdStat;
 use maps::{Incremental, OsdAddrs, OsdMap, OsdState, PgPool};
@@ -49,6 +50,8 @@ pub(crate) struct Cluster {
     channels: BTreeMap<(End, ConnId), VecDeque<NetEvent>>,
     followers: BTreeMap<i32, (ConnId, u64)>,
     pub(crate) replies: BTreeMap<(u64, u64), Vec<OsdOpReply>>,
+    /// Answers to commands.
+    pub(crate) told: BTreeMap<u64, messages::CommandReply>,
     pub(crate) backoffs: Vec<messages::Backoff>,
     /// What clients heard of their watches and notifications.
     pub(crate) notices: Vec<(u64, messages::WatchNotify)>,
@@ -108,6 +111,7 @@ impl Cluster {
             channels: BTreeMap::new(),
             followers: BTreeMap::new(),
             replies: BTreeMap::new(),
+            told: BTreeMap::new(),
             backoffs: Vec::new(),
             notices: Vec::new(),
             client_conns: BTreeMap::new(),
@@ -428,6 +432,7 @@ impl Cluster {
         match envelope.message {
             Message::OsdOpReply(reply) => self.replies.entry((client, envelope.tid)).or_default().push(*reply),
             Message::Backoff(backoff) => self.backoffs.push(*backoff),
+            Message::CommandReply(reply) => drop(self.told.insert(envelope.tid, *reply)),
             Message::WatchNotify(notice) => self.notices.push((client, *notice)),
             _ => {}
         }
@@ -547,6 +552,11 @@ impl Cluster {
 
     /// Sends a request to an OSD, right or wrong.
     pub(crate) fn send_to(&mut self, osd: i32, client: u64, tid: u64, op: OsdOp) {
+        let message = Message::decode(Message::from(op).into_payload()).expect("our own message");
+        self.send_message(osd, client, tid, message);
+    }
+
+    fn send_message(&mut self, osd: i32, client: u64, tid: u64, message: Message) {
         if !self.nodes.contains_key(&osd) {
             return;
         }
@@ -561,9 +571,34 @@ impl Cluster {
                 conn
             }
         };
-        let message = Message::decode(Message::from(op).into_payload()).expect("our own message");
         let envelope = Envelope { tid, priority: 127, message };
         self.deliver(End::Osd(osd), conn, NetEvent::Message { conn, envelope });
+    }
+
+    /// Gives an OSD a command as `ceph tell` does, and waits for its answer: what it is, and the status line.
+    pub(crate) fn tell(&mut self, osd: i32, command: &str) -> (i32, String) {
+        self.next_tid += 1;
+        let tid = self.next_tid;
+        let command = messages::Command { fsid: FSID, command: vec![command.to_owned()], input: Bytes::new() };
+        self.send_message(osd, 1, tid, command.into());
+        for _ in 0..100 {
+            if let Some(reply) = self.told.remove(&tid) {
+                return (reply.result, reply.status);
+            }
+            self.settle_for(Duration::from_millis(100));
+        }
+        panic!("no answer; log: {:#?}", self.log);
+    }
+
+    /// The monitor's flags of the cluster.
+    pub(crate) fn set_flags(&mut self, flags: MapFlags) {
+        self.publish(|_, inc| inc.new_flags = Some(flags));
+    }
+
+    /// An operator says that what an OSD had will not come back.
+    pub(crate) fn mark_lost(&mut self, osd: i32) {
+        self.mark_down(osd);
+        self.publish(|map, inc| inc.new_lost.extend([(OsdId(osd), map.epoch)]));
     }
 
     /// Ends a client's sessions.

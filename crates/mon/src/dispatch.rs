@@ -220,6 +220,7 @@ impl Mon {
         }
         let pgs = self.stats.take(now, self.osds.map(), osd, m);
         self.prune_purged_snaps();
+        self.follow_pg_creates(osd, m);
         self.reply(conn, tid, PgStatsAck { paxos: PaxosHead::new(self.stats.version()), pgs });
     }
 

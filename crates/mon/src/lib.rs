@@ -24,6 +24,7 @@ pub mod mon;
 mod osd_boot;
 mod osd_watch;
 pub mod outbox;
+mod pg_create;
 mod pg_num_steps;
 mod pool_ops;
 mod pool_snaps;

@@ -16,6 +16,7 @@ use crate::outbox::{Outbox, PersistId};
 use crate::services::auth::AuthService;
 use crate::services::config::ConfigService;
 use crate::services::config_key::ConfigKeyService;
+use crate::services::creating_pgs::CreatingPgs;
 use crate::services::daemon_reports::DaemonReports;
 use crate::services::health::HealthService;
 use crate::services::log::{LogLevel as ClusterLevel, LogService};
@@ -120,6 +121,7 @@ pub struct Mon {
     pub(crate) sessions: Sessions,
     pub(crate) osds: OsdMapService,
     pub(crate) purged_snaps: PurgedSnaps,
+    pub(crate) creating_pgs: CreatingPgs,
     pub(crate) reports: OsdReports,
     pub(crate) auth: AuthService,
     pub(crate) central: ConfigService,
@@ -192,6 +194,7 @@ impl Mon {
             health: HealthService::load(&image)?,
             monmap: MonMapService::load(now, &image, &config)?,
             purged_snaps: PurgedSnaps::load(&image)?,
+            creating_pgs: CreatingPgs::load(&image)?,
             reports: OsdReports::new(now, osds.map()),
             stats: StatsService::default(),
             sessions: Sessions::default(),
@@ -334,6 +337,7 @@ impl Mon {
     pub(crate) fn dirty(&self) -> bool {
         self.osds.dirty()
             || self.purged_snaps.dirty()
+            || self.creating_pgs.dirty()
             || self.auth.dirty()
             || self.central.dirty()
             || self.config_keys.dirty()
@@ -371,6 +375,7 @@ impl Mon {
         }
         let new_epoch = self.osds.submit(now, &mut batch);
         self.purged_snaps.flush(&mut batch);
+        self.creating_pgs.flush(&mut batch);
         self.auth.flush(&mut batch);
         self.central.flush(&mut batch);
         self.config_keys.flush(&mut batch);
@@ -395,6 +400,7 @@ impl Mon {
     fn after_new_epoch(&mut self, now: Instant) {
         self.reports.follow(now, self.osds.map());
         self.stats.forget_stale(self.osds.map());
+        self.drop_pg_creates();
         self.daemon_reports.follow(self.osds.map());
         for (conn, boot) in core::mem::take(&mut self.deferred_boots) {
             self.boot_osd(now, conn, boot);

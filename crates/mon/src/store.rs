@@ -15,6 +15,7 @@
 //! | `config_key` | the key | the value |
 //! | `log` | sequence number, twenty digits | one line of the cluster log |
 //! | `purged_snaps` | pool | the snapshots that are gone for good |
+//! | `creating_pgs` | placement group | since which map and when it is being made anew |
 //! | `health` | `mutes` | muted checks |
 //!
 //! Read next: `outbox`, which holds answers back until the batch they depend on is on disk.

@@ -185,6 +185,19 @@ impl Osd {
         }
     }
 
+    /// An operator gives up all copies of groups. What is asked before its map has come, or again, is asked again.
+    pub(crate) fn asked_to_create(&mut self, message: &messages::OsdPgCreate) {
+        if message.epoch > self.core.epoch() {
+            return;
+        }
+        for spg in message.pgs.keys() {
+            if let Some(pg) = self.pgs.get_mut(&spg.pg) {
+                pg.make_anew(&mut self.core);
+            }
+        }
+        self.run();
+    }
+
     pub(crate) fn remove_pg(&mut self, id: PgId) {
         if let Some(mut pg) = self.pgs.remove(&id) {
             pg.abandon_recovery(&mut self.core);

@@ -318,6 +318,7 @@ impl Osd {
                     }
                     Message::OsdScrub(scrub) => self.asked_to_scrub(&scrub),
                     Message::OsdForceRecovery(force) => self.asked_to_force(&force),
+                    Message::OsdPgCreate(create) => self.asked_to_create(&create),
                     Message::PgStatsAck(_) => {}
                     Message::LogAck(ack) => self.core.cluster_log.acknowledged(&ack),
                     other => self.core.log(Level::Debug, format!("the monitor sent {}", other.name())),

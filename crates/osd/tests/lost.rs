@@ -1,4 +1,4 @@
-//! Objects of which no holder is left: when they may be given up, what becomes of them, and that it lasts.
+//! Objects, and groups, of which no holder is left: when they may be given up, what becomes of them, and that it lasts.
 
 mod harness;
 
@@ -254,4 +254,96 @@ fn one_who_knows_what_it_lacks_leads_where_all_others_are_lost() {
     assert!(is_clean(&c), "{:?} {:#?}", stat(&c).state, c.log);
     assert_eq!(c.read("o3").as_deref(), Ok(&b"third"[..]));
     assert_eq!(c.read("o4").as_deref(), Ok(&b"first"[..]));
+}
+
+/// Who was the last to be written to is away: nobody serves until it comes back, or is given up.
+#[test]
+fn a_group_is_down_until_who_saw_its_last_writes_is_lost() {
+    for comes_back in [false, true] {
+        let mut c = Cluster::new(26, 2, 2, 1, 1);
+        let (_, _, last) = c.locate("old");
+        let left = 1 - last;
+        assert_eq!(c.write("old", b"first"), 0);
+        c.kill(left);
+        c.settle();
+        assert_eq!(c.write("old", b"second"), 0);
+        c.kill(last);
+        c.mark_down(last);
+        c.start(left);
+        c.settle();
+        assert_eq!((c.active(), stat(&c).state.contains(PgState::DOWN)), (0, true), "{:#?}", c.log);
+        let (pg, _, _) = c.locate("old");
+        c.make_anew(pg);
+        c.settle();
+        assert_eq!(c.active(), 0, "there is a copy, old as it may be");
+        if comes_back {
+            c.start(last);
+        } else {
+            c.mark_lost(last);
+        }
+        c.settle();
+        let expected = if comes_back { &b"second"[..] } else { &b"first"[..] };
+        assert_eq!(c.read("old").as_deref(), Ok(expected), "what was lost is lost");
+        if !comes_back {
+            assert_eq!(c.write("old", b"third"), 0);
+            c.start(last);
+            c.settle();
+            c.settle();
+            assert!(is_clean(&c), "{:?} {:#?}", stat(&c).state, c.log);
+            assert_eq!(c.read("old").as_deref(), Ok(&b"third"[..]));
+        }
+    }
+}
+
+/// All holders are gone for good: others begin with nothing, and old copies that turn up yield to what is written since.
+#[test]
+fn a_group_made_anew_begins_with_nothing() {
+    for short_logs in [false, true] {
+        let mut c = Cluster::new(27, 4, 2, 1, 1);
+        if short_logs {
+            for osd in 0..4 {
+                for (option, value) in [("osd_min_pg_log_entries", "1"), ("osd_max_pg_log_entries", "2")] {
+                    c.admin(osd, &format!(r#"{{"prefix":"config set","var":"{option}","val":["{value}"]}}"#));
+                }
+            }
+        }
+        let (pg, _, _) = c.locate("old");
+        let holders: Vec<i32> = c.map.pg_to_up_acting(pg).acting.iter().map(|osd| osd.0).collect();
+        for name in ["old", "older", "oldest"] {
+            assert_eq!(c.write(name, b"first"), 0);
+        }
+        for osd in &holders {
+            c.kill(*osd);
+            c.mark_down(*osd);
+            c.mark_out(*osd);
+        }
+        c.settle();
+        assert_eq!((c.active(), stat(&c).state.contains(PgState::DOWN)), (0, true), "{:#?}", c.log);
+        c.make_anew(pg);
+        c.settle();
+        assert!(is_clean(&c), "{:?} {:#?}", stat(&c).state, c.log);
+        assert_eq!(c.read("old"), Err(-2));
+        assert_eq!(c.write("new", b"x"), 0);
+        let (_, _, primary) = c.locate("old");
+        c.make_anew(pg);
+        c.settle();
+        assert_eq!(c.read("new").as_deref(), Ok(&b"x"[..]), "one that serves is left alone");
+        c.kill(primary);
+        c.settle();
+        assert_eq!(c.read("new").as_deref(), Ok(&b"x"[..]), "both have it");
+        c.start(primary);
+        for osd in &holders {
+            c.start(*osd);
+            c.mark_in(*osd);
+        }
+        c.settle();
+        c.settle();
+        let now: Vec<i32> = c.map.pg_to_up_acting(pg).acting.iter().map(|osd| osd.0).collect();
+        assert_eq!(now, holders, "the group is back where it was");
+        assert!(is_clean(&c), "{:?} {:#?}", stat(&c).state, c.log);
+        assert_eq!(c.read("new").as_deref(), Ok(&b"x"[..]));
+        assert_eq!(c.read("old"), Err(-2), "what was given up does not come back");
+        assert_eq!(stat(&c).stats.sum.num_objects, 1);
+        assert_eq!(c.store(holders[0]).held_bytes(), c.store(holders[1]).held_bytes());
+    }
 }

@@ -92,6 +92,13 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         lost,
     ),
     spec(
+        "osd force-create-pg name=pgid,type=CephPgid name=yes_i_really_mean_it,type=CephBool,req=false",
+        "make a placement group anew of which all copies are lost",
+        "osd",
+        "rw",
+        force_create_pg,
+    ),
+    spec(
         "osd pg-temp name=pgid,type=CephPgid name=id,type=CephOsdName,n=N,req=false",
         "set a temporary acting set",
         "osd",
@@ -439,6 +446,24 @@ fn lost(mon: &mut Mon, call: &Call) -> Answer {
     let epoch = down_at.unwrap_or_else(|| mon.osds.epoch());
     mon.osds.change().new_lost.insert(osd, epoch);
     Ok(Reply::status(format!("marked osd lost in epoch {epoch}")))
+}
+
+fn force_create_pg(mon: &mut Mon, call: &Call) -> Answer {
+    let pg = pg_that_exists(mon, call)?;
+    if !call.flag("yes_i_really_mean_it") {
+        let text = "This command will recreate a lost (as in data lost) PG with data in it, such that the cluster will give \
+                    up ever trying to recover the lost data.  Do this only if you are certain that all copies of the PG \
+                    are in fact lost and you are willing to accept that the data is permanently destroyed.  Pass \
+                    --yes-i-really-mean-it to proceed.";
+        return refuse(Errno::EPERM, text);
+    }
+    if mon.creating_pgs.since(pg).is_some() {
+        return Ok(Reply::status(format!("pg {pg} already creating")));
+    }
+    mon.creating_pgs.add(pg, mon.osds.epoch(), call.now.into());
+    let primary = mon.osds.map().pg_to_up_acting(pg).acting_primary;
+    mon.send_pg_creates(primary);
+    Ok(Reply::status(format!("pg {pg} now creating, ok")))
 }
 
 pub(super) fn pg_that_exists(mon: &mut Mon, call: &Call) -> Result<PgId, Refused> {

@@ -133,7 +133,7 @@ fn map(mon: &mut Mon, call: &Call) -> Answer {
 
 impl Mon {
     /// The session of an OSD.
-    pub(super) fn session_of_osd(&self, osd: base::OsdId) -> Option<ConnId> {
+    pub(crate) fn session_of_osd(&self, osd: base::OsdId) -> Option<ConnId> {
         self.sessions.iter().filter(|(_, s)| s.peer.name == EntityName::osd(osd)).map(|(conn, _)| conn).last()
     }
 

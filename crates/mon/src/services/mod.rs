@@ -5,6 +5,7 @@
 pub mod auth;
 pub mod config;
 pub mod config_key;
+pub mod creating_pgs;
 pub mod daemon_reports;
 pub mod health;
 pub mod log;

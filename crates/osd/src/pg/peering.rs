@@ -32,7 +32,7 @@ use super::{Pg, PgCommit, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::placement::PastInterval;
 use crate::replication::Replication;
-use base::{Bug, Epoch, OsdId};
+use base::{Bug, EVersion, Epoch, OsdId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::messages::{PgActivate, PgActivated, PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery};
@@ -83,6 +83,8 @@ pub struct Peering {
     pub answers: BTreeMap<OsdId, Answer>,
     /// How far it is.
     pub step: Step,
+    /// An operator says that nothing is left: it may begin with nothing, whatever past members might tell.
+    pub anew: bool,
 }
 
 impl Peering {
@@ -110,6 +112,7 @@ impl Pg {
     /// Begins, or begins again, with the present map.
     pub fn start_peering(&mut self, core: &mut Core) {
         let id = core.epoch();
+        let anew = matches!(&self.role, Role::Peering(peering) if peering.anew);
         let info = self.exists.then(|| self.info.clone());
         let own = Answer { info, missing: self.missing.len() as u64, born: core.born };
         let answers = BTreeMap::from([(core.me(), own)]);
@@ -117,9 +120,21 @@ impl Pg {
         for osd in &asked {
             core.send_osd(*osd, Envelope::new(PgQuery { pg: self.id, map_epoch: id, peering: id }));
         }
-        self.role = Role::Peering(Box::new(Peering { id, answers, step: Step::Asking(asked) }));
+        self.role = Role::Peering(Box::new(Peering { id, answers, step: Step::Asking(asked), anew }));
         core.stats_changed = true;
         self.choose_authority(core);
+    }
+
+    /// An operator says that no copy is left (`force-create-pg`): where peering cannot go on, it begins with nothing, unless
+    /// somebody who is up has a copy after all.
+    pub fn make_anew(&mut self, core: &mut Core) {
+        if let Role::Peering(peering) = &mut self.role
+            && matches!(peering.step, Step::Down(_))
+            && !peering.anew
+        {
+            peering.anew = true;
+            self.start_peering(core);
+        }
     }
 
     fn peering(&mut self, id: Epoch) -> Option<&mut Peering> {
@@ -178,8 +193,14 @@ impl Pg {
                 core.log(Level::Warn, format!("pg {}: down: {why}", self.id));
                 self.set_step(core, Step::Down(why));
             }
-            // Nobody ever had it: it is new.
-            Ok(None) => self.promise(core),
+            // Nobody ever had it: it is new. If it is not, older copies are to be told from what is written from now on.
+            Ok(None) => {
+                if peering.anew && self.log.head() == EVersion::default() {
+                    core.log(Level::Warn, format!("pg {}: made anew, without what it had", self.id));
+                    self.adopt_log(PgLog::new(EVersion::new(id, 0), Vec::new()).expect("it has no entries"));
+                }
+                self.promise(core);
+            }
             Ok(Some(best)) => {
                 let wanted = self.choose_acting(core, &peering.answers, best);
                 if !self.is_served_by(core, wanted) {
@@ -432,6 +453,9 @@ pub(super) fn core_history<'a>(
 /// Whose state all members shall have; none for a PG that nobody ever had. An error says why it cannot be known.
 fn authority(peering: &Peering, core: &Core, pg: &Pg) -> Result<Option<OsdId>, &'static str> {
     let infos = || peering.answers.iter().filter_map(|(osd, answer)| Some((*osd, answer.info.as_ref()?)));
+    if peering.anew && infos().next().is_none() {
+        return Ok(None);
+    }
     // One that is being filled cannot be the authority, but says that there have been writes.
     let started = infos().map(|(_, info)| info.last_epoch_started).max().unwrap_or_default();
     let history = core.placement.get(pg.id).ok_or("the map does not have it")?;

@@ -98,6 +98,7 @@ impl Pg {
     /// One that is not complete takes all but the word that the PG is active (`testify`): the primary's own store may
     /// never get that far, and nobody who has all of it would then be among those who were active last.
     pub(super) fn take_log(&mut self, info: PgInfo, log: PgLog, serves: bool) -> Transaction {
+        let had_nothing = !self.exists;
         let same = self.exists && (self.log.head(), self.log.tail()) == (log.head(), log.tail());
         let mut t = self.transaction();
         // Parts of copies that this log alone may tell of: nobody else will give them up.
@@ -112,6 +113,8 @@ impl Pg {
                     self.missing.add_and_store(head, need, &mut t);
                 }
             }
+            // A group made anew to which nobody has written.
+            None if had_nothing && log.head().version == 0 => {}
             None => {
                 self.missing.clear_and_store(&mut t);
                 last_backfill =

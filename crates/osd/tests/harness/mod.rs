@@ -250,6 +250,17 @@ impl Cluster {
         self.tell_primary(pg, messages::OsdForceRecovery { fsid: FSID, pgs: vec![SpgId::replicated(pg)], options });
     }
 
+    /// An operator gives up all copies of a PG.
+    pub(crate) fn make_anew(&mut self, pg: PgId) {
+        let pgs = BTreeMap::from([(SpgId::replicated(pg), (self.map.epoch, Default::default()))]);
+        self.tell_primary(pg, messages::OsdPgCreate { epoch: self.map.epoch, pgs, history: BTreeMap::new() });
+    }
+
+    /// An OSD gets data again.
+    pub(crate) fn mark_in(&mut self, osd: i32) {
+        self.publish(|_, inc| inc.new_weight.extend([(OsdId(osd), WEIGHT_ONE)]));
+    }
+
     fn tell_primary(&mut self, pg: PgId, message: impl Into<messages::Message>) {
         let primary = self.map.pg_to_up_acting(pg).acting_primary.0;
         let (conn, _) = self.followers[&primary];

@@ -332,6 +332,18 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_snap_trim_priority", Uint, "5", "Priority of removing snapshots").min(1.0).max(63.0),
     option("osd_snap_trim_sleep", Float, "0.000000", "Seconds between snapshot removals; 0 for the device's default"),
     option("osd_delete_sleep", Float, "0.000000", "Seconds between object removals; 0 for the device's default"),
+    option("osd_delete_sleep_hdd", Float, "5.000000", "Seconds between object removals on rotating disks"),
+    option("osd_delete_sleep_ssd", Float, "1.000000", "Seconds between object removals on flash"),
+    option(
+        "osd_delete_sleep_hybrid",
+        Float,
+        "1.000000",
+        "Seconds between object removals on disks with a flash journal",
+    ),
+    option("osd_target_transaction_size", Int, "30", "Objects that a transaction of a deletion removes")
+        .min(1.0)
+        .max(1000.0),
+    option("osd_pg_delete_cost", Uint, "1048576", "What a step of a deletion costs"),
     option("osd_debug_drop_ping_probability", Float, "0.000000", "Drop pings, for tests").dev(),
     // Clients that read their options from the monitor.
     option("rados_osd_op_timeout", Secs, "0", "Seconds before an operation gives up; 0 for never"),

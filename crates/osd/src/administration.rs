@@ -107,7 +107,7 @@ impl Osd {
         }
     }
 
-    /// The pace of recovery and the length of logs. Where an option has a default for each kind of device, the general
+    /// The pace of recovery and of deletions, and the length of logs. Where an option has a default for each kind of device, the general
     /// one wins if it is set (v16.2 `src/osd/OSD.cc`, `get_recovery_max_active`, `get_osd_recovery_sleep`).
     fn apply_recovery_options(&mut self) {
         let settings = &self.core.settings;
@@ -123,6 +123,9 @@ impl Osd {
             member_lacks_max: settings.number("osd_async_recovery_min_cost") as u64,
             primary_lacks_max: settings.number("osd_force_auth_primary_missing_objects") as u64,
         };
+        let pause = Duration::from_secs_f64(by_kind("osd_delete_sleep").clamp(0.0, 3600.0));
+        let (objects, cost) = (settings.number("osd_target_transaction_size"), settings.number("osd_pg_delete_cost"));
+        self.core.deletions.set(pause, objects as usize, cost as usize);
         let least = settings.number("osd_min_pg_log_entries") as usize;
         let keep = LOG_ENTRIES_MAX.max(least).min(settings.number("osd_max_pg_log_entries") as usize);
         let batch = settings.number("osd_pg_log_trim_min") as usize;
@@ -151,6 +154,7 @@ impl Administered for Osd {
         let (me, pgs) = (self.core.me(), self.pgs.values());
         osd.op_wip.0 = requests as u64;
         osd.numpg.0 = pgs.len() as u64;
+        osd.numpg_removing.0 = self.core.deletions.len() as u64;
         osd.numpg_primary.0 = pgs.clone().filter(|pg| pg.is_primary()).count() as u64;
         osd.numpg_stray.0 = pgs.filter(|pg| !pg.sets.acting.contains(&me)).count() as u64;
         osd.numpg_replica.0 = osd.numpg.0.saturating_sub(osd.numpg_primary.0 + osd.numpg_stray.0);

@@ -4,6 +4,7 @@
 
 use crate::config::OsdConfig;
 use crate::core::Core;
+use crate::deletion::deletion_object;
 use crate::pg::Pg;
 use crate::pg::info::{INFO_KEY, PgInfo, info_object};
 use crate::pg::log::{LogEntry, log_object};
@@ -45,6 +46,8 @@ pub struct BootImage {
     pub placement: Placement,
     /// The PGs.
     pub pgs: Vec<Pg>,
+    /// Those that are to go.
+    pub deleting: Vec<PgId>,
 }
 
 /// Asks a store and waits for its answer.
@@ -71,7 +74,11 @@ impl BootImage {
         }
         for collection in collections {
             if let CollectionId::Pg(pg) = collection {
-                image.pgs.push(load_pg(ask, pg)?);
+                if ask_object(ask, collection, deletion_object(), false)?.exists {
+                    image.deleting.push(pg);
+                } else {
+                    image.pgs.push(load_pg(ask, pg)?);
+                }
             }
         }
         Ok(image)

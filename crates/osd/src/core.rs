@@ -7,6 +7,7 @@ use crate::cluster_log::{self, ClusterLog};
 use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
+use crate::deletion::Deletions;
 use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, USUAL_OBJECT_BYTES};
 use crate::map_follower::MapBlobs;
 use crate::ops::execution::Tuning;
@@ -94,6 +95,8 @@ pub enum CommitFor {
     Own,
     /// A piece of a measurement of the store.
     Bench,
+    /// A step of the deletion of a placement group with this number, after which there is a pause.
+    Deletion(PgId, u64, Duration),
 }
 
 /// Reads that the store could not answer since this OSD was started.
@@ -150,6 +153,8 @@ pub struct Core {
     pub pace: RecoveryPace,
     /// Slots for its own PGs' recovery and backfill, and for others'.
     pub reservations: Reservations,
+    /// Groups that are to go.
+    pub deletions: Deletions,
     /// When and how much it scrubs.
     pub scrubs: ScrubPace,
     /// Tenants: whose requests are whose, and what was served of each.
@@ -234,6 +239,7 @@ impl Core {
             counts_changed: false,
             pace: RecoveryPace::default(),
             reservations: Reservations::default(),
+            deletions: Deletions::default(),
             scrubs: ScrubPace::default(),
             tenants: TenantTable::default(),
             wishes: Wishes::default(),
@@ -382,7 +388,7 @@ impl Core {
         let concerns = |whose: &CommitFor| match whose {
             CommitFor::Pg(id, _) => *id == pg,
             CommitFor::Resize => true,
-            CommitFor::Own | CommitFor::Bench => false,
+            CommitFor::Own | CommitFor::Bench | CommitFor::Deletion(..) => false,
         };
         self.commits.values().any(|commit| concerns(&commit.whose))
     }

@@ -54,6 +54,7 @@ admin::counters! {
         numpg_primary: Gauge ["", 0, None] "Placement groups that this OSD leads";
         numpg_replica: Gauge ["", 0, None] "Placement groups that this OSD follows";
         numpg_stray: Gauge ["", 0, None] "Placement groups that belong elsewhere";
+        numpg_removing: Gauge ["", 0, None] "Placement groups that are being deleted";
         heartbeat_to_peers: Gauge ["", 0, None] "OSDs that this one watches";
         map_messages: Counter ["", 0, None] "Messages with OSD maps";
         map_message_epochs: Counter ["", 0, None] "OSD maps in them";

@@ -12,7 +12,6 @@ use base::{Bug, Epoch, Instant, OsdId, PgId};
 use maps::OsdMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use store::Transaction;
 use wire::messages;
 use wire::net::{NetCommand, Peer};
 use wire::types::EntityAddr;
@@ -149,6 +148,7 @@ impl Osd {
                 if !sets.concerns(me) || !is_served(&self.core.map, id.pool) {
                     continue;
                 }
+                self.make_way(|pg| pg == *id);
                 let mut pg = Pg::new(*id);
                 pg.info.pg_num = self.core.map.pool(id.pool).map_or(0, |pool| pool.pg_num);
                 pg.info.resized_at = self.core.epoch();
@@ -207,8 +207,7 @@ impl Osd {
             pg.requeue_requests(&mut self.core);
             pg.drop_requests(&mut self.core);
             if pg.exists {
-                let t = Transaction::remove(pg.collection());
-                self.core.commit(CommitFor::Own, t);
+                self.delete_collection(id);
             }
             self.core.stats_changed = true;
         }

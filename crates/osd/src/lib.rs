@@ -21,6 +21,7 @@ pub mod config;
 pub mod copies;
 pub mod core;
 pub mod counters;
+pub mod deletion;
 pub mod following;
 pub mod life;
 pub mod limits;

@@ -69,6 +69,8 @@ pub(crate) enum WorkOf {
     Recover,
     /// A turn of looking at what is here of a scrub's range.
     Scrub,
+    /// A turn of removing what is left of a group.
+    Delete,
 }
 
 impl Osd {
@@ -87,7 +89,11 @@ impl Osd {
         let mut core = Core::new(now, config, map, image.placement, image.born.unwrap_or(Epoch(0)));
         core.blobs.set_full(core.map.epoch, image.map_blob);
         let mut pgs = FixedHashMap::default();
-        for mut pg in image.pgs {
+        image.deleting.into_iter().for_each(|pg| core.deletions.resume(pg));
+        // The power may have gone between the map and what it asks for, here too: a pool's number is never given again.
+        let gone = |pg: &Pg, map: &OsdMap| map.pool(pg.id.pool).is_none() && pg.id.pool <= map.pool_max;
+        let (of_gone_pools, here): (Vec<Pg>, Vec<Pg>) = image.pgs.into_iter().partition(|pg| gone(pg, &core.map));
+        for mut pg in here {
             if let Some(history) = core.placement.get(pg.id) {
                 (pg.sets, pg.since) = (history.current.clone(), history.since);
             }
@@ -124,6 +130,7 @@ impl Osd {
             transport_base: Transport::default(),
         };
         osd.apply_options();
+        of_gone_pools.iter().for_each(|pg| osd.delete_collection(pg.id));
         // The power may have gone between the map and what it asks for.
         let map = Arc::clone(&osd.core.map);
         osd.resize_pgs(&map, true);
@@ -161,6 +168,7 @@ impl Osd {
             self.core.wishes.next_wakeup().filter(|_| speaks),
             self.core.tenants.next_wakeup(),
             self.scheduler.next_wakeup(),
+            self.core.deletions.next_wakeup(),
             life.merges_since.filter(|_| speaks).map(|_| life.merge_said + ASK_AGAIN / 8),
         ]
         .into_iter()
@@ -176,6 +184,7 @@ impl Osd {
         self.tick_peers();
         self.ring_alarms();
         self.tick_scrubs();
+        self.schedule_deletions();
         self.retry_reserving();
         self.follow_capacity();
         self.ask_sources_again();
@@ -241,7 +250,9 @@ impl Osd {
         if let Err(error) = &result {
             self.core.note_bad_read(read.pg, error);
         }
-        if let Some(pg) = self.pgs.get_mut(&read.pg) {
+        if let PgRead::ToDelete(number) = read.what {
+            self.delete_listed(read.pg, number, result);
+        } else if let Some(pg) = self.pgs.get_mut(&read.pg) {
             pg.handle_read(&mut self.core, read.what, result);
         } else {
             match read.what {
@@ -273,6 +284,7 @@ impl Osd {
             CommitFor::Own => {}
             CommitFor::Resize => self.resized(),
             CommitFor::Bench => self.bench_committed(),
+            CommitFor::Deletion(pg, number, pause) => self.deletion_committed(pg, number, pause),
             CommitFor::Pg(id, what) => {
                 if let Some(pg) = self.pgs.get_mut(&id) {
                     pg.handle_commit(&mut self.core, what);
@@ -382,6 +394,7 @@ impl Osd {
         let recovers = self.core.pace.next_wakeup().is_some_and(|at| at <= self.core.now);
         let waits =
             !self.core.trim_wanted.is_empty() || self.core.scrubs.wants_turns() || self.core.reservations.is_due();
+        let waits = waits || self.core.deletions.wants_turns();
         if recovers || waits || !self.scheduler.is_empty() {
             self.run();
         }
@@ -405,6 +418,7 @@ impl Osd {
             self.scheduler.enqueue(self.core.now, WorkClass::BestEffort, 0, Work { pg, what: WorkOf::Trim });
         }
         self.schedule_scrubs();
+        self.schedule_deletions();
         while let Some((mut work, under_way)) = self.scheduler.dequeue(self.core.now, &self.core.store_meter) {
             if let WorkOf::Request(request) = work.what {
                 let Some(request) = self.still_wanted(request) else { continue };
@@ -425,6 +439,7 @@ impl Osd {
                 pg.scan_turn(&mut self.core);
                 self.schedule_scrubs();
             }
+            (_, WorkOf::Delete) => self.delete_turn(work.pg),
             (pg, WorkOf::Recover) => {
                 self.core.pace.turn_begins();
                 if let Some(pg) = pg {

@@ -34,6 +34,7 @@ pub mod reservation;
 pub mod scrub;
 pub mod snaps;
 pub mod split;
+mod strays;
 mod survey;
 pub mod trimming;
 pub mod watching;
@@ -86,6 +87,8 @@ pub enum PgRead {
     Scan(u32),
     /// The record of an object whose data cannot be read, in this interval.
     Damaged(ObjectId, Epoch),
+    /// Objects of a group that is to go, in the deletion of this number.
+    ToDelete(u64),
 }
 
 /// What a PG's commit was for.
@@ -343,6 +346,9 @@ impl Pg {
             self.start_peering(core);
         } else {
             self.drop_requests(core);
+            if up {
+                self.announce(core);
+            }
         }
     }
 
@@ -362,6 +368,7 @@ impl Pg {
         self.follow_snaps(&core.map);
         self.ask_for_trim(core);
         self.fail_fetches_from_the_dead(core);
+        self.announce(core);
         if matches!(self.role, Role::Peering(_)) {
             self.peering_map_changed(core);
         }
@@ -411,7 +418,7 @@ impl Pg {
                     PgRead::Damaged(head, interval) => self.damaged_read(core, &head, interval, None),
                     PgRead::ScrubRange(round) => self.range_failed(core, round),
                     PgRead::SnapIndex(_) | PgRead::PartToGive(_) | PgRead::PartHere(_) => {}
-                    PgRead::Scan(_) | PgRead::Survey(_) => {}
+                    PgRead::Scan(_) | PgRead::Survey(_) | PgRead::ToDelete(_) => {}
                 }
                 return;
             }

@@ -28,6 +28,7 @@ use super::log::{LogEntry, PgLog};
 use super::member::Member;
 use super::missing::Missing;
 use super::scrub::record::ScrubRecord;
+use super::strays::UNASKED;
 use super::{Pg, PgCommit, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::placement::PastInterval;
@@ -83,6 +84,8 @@ pub struct Peering {
     pub answers: BTreeMap<OsdId, Answer>,
     /// How far it is.
     pub step: Step,
+    /// Holders that are no members and were not asked (`strays`).
+    pub strays: BTreeMap<OsdId, Answer>,
     /// An operator says that nothing is left: it may begin with nothing, whatever past members might tell.
     pub anew: bool,
 }
@@ -112,7 +115,10 @@ impl Pg {
     /// Begins, or begins again, with the present map.
     pub fn start_peering(&mut self, core: &mut Core) {
         let id = core.epoch();
-        let anew = matches!(&self.role, Role::Peering(peering) if peering.anew);
+        let (strays, anew) = match &mut self.role {
+            Role::Peering(peering) => (core::mem::take(&mut peering.strays), peering.anew),
+            _ => Default::default(),
+        };
         let info = self.exists.then(|| self.info.clone());
         let own = Answer { info, missing: self.missing.len() as u64, born: core.born };
         let answers = BTreeMap::from([(core.me(), own)]);
@@ -120,7 +126,7 @@ impl Pg {
         for osd in &asked {
             core.send_osd(*osd, Envelope::new(PgQuery { pg: self.id, map_epoch: id, peering: id }));
         }
-        self.role = Role::Peering(Box::new(Peering { id, answers, step: Step::Asking(asked), anew }));
+        self.role = Role::Peering(Box::new(Peering { id, answers, step: Step::Asking(asked), strays, anew }));
         core.stats_changed = true;
         self.choose_authority(core);
     }
@@ -158,6 +164,9 @@ impl Pg {
 
     /// An OSD has answered.
     pub fn handle_notify(&mut self, core: &mut Core, from: OsdId, message: &PgNotify) {
+        if message.peering == UNASKED {
+            return self.stray_says(core, from, message);
+        }
         let info = match message.info.as_ref().map(PgInfo::from_bytes).transpose() {
             Ok(info) => info,
             Err(error) => return self.complain(core, from, error),
@@ -344,7 +353,10 @@ impl Pg {
             Step::Activating { waiting, members, stored: true } if waiting.is_empty() => core::mem::take(members),
             _ => return,
         };
-        let answers = core::mem::take(&mut peering.answers);
+        let mut answers = core::mem::take(&mut peering.answers);
+        for (osd, answer) in core::mem::take(&mut peering.strays) {
+            answers.entry(osd).or_insert(answer);
+        }
         let merges = core.map.pool(self.id.pool).is_some_and(|pool| pool.is_premerge(self.id));
         let serves = self.is_enough(core) && !merges;
         self.role = if serves {
@@ -392,16 +404,6 @@ impl Pg {
         }
     }
 
-    /// Everybody who should has the PG: others may remove theirs.
-    fn dismiss(&mut self, core: &mut Core, holders: &[OsdId]) {
-        for osd in holders {
-            if !self.sets.acting.contains(osd) && !self.sets.up.contains(osd) {
-                let message = wire::messages::PgRemove { pg: self.id, map_epoch: core.epoch() };
-                core.send_osd(*osd, Envelope::new(message));
-            }
-        }
-    }
-
     /// The map has changed, the interval has not.
     pub fn peering_map_changed(&mut self, core: &mut Core) {
         let wanted = self.whom_to_ask(core);
@@ -426,6 +428,9 @@ impl Pg {
 
     /// Whether this peering was begun with messages that `osd` may have lost: then it begins again.
     pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
+        if osd == self.sets.acting_primary {
+            self.announce(core);
+        }
         self.resume_fetches(core, osd);
         self.ask_again_what_is_committed(core, osd);
         match &mut self.role {

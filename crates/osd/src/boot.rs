@@ -10,6 +10,7 @@ use crate::pg::info::{INFO_KEY, PgInfo, info_object};
 use crate::pg::log::{LogEntry, log_object};
 use crate::pg::missing::missing_object;
 use crate::placement::Placement;
+use crate::suspects::{Suspects, suspects_object};
 use base::{Epoch, PgId};
 use bytes::Bytes;
 use maps::OsdMap;
@@ -48,6 +49,8 @@ pub struct BootImage {
     pub pgs: Vec<Pg>,
     /// Those that are to go.
     pub deleting: Vec<PgId>,
+    /// Objects that the store may not be able to read.
+    pub suspects: Suspects,
 }
 
 /// Asks a store and waits for its answer.
@@ -72,6 +75,8 @@ impl BootImage {
             image.map_blob = blob.clone();
             image.map = Some(map);
         }
+        let suspects = ask_object(ask, CollectionId::Meta, suspects_object(), false)?;
+        image.suspects = Suspects::read(suspects.omap.first().map_or(&[][..], |part| &part.entries))?;
         for collection in collections {
             if let CollectionId::Pg(pg) = collection {
                 if ask_object(ask, collection, deletion_object(), false)?.exists {

@@ -23,6 +23,7 @@ use crate::scheduler::assumed_capacity;
 use crate::scrub_pace::ScrubPace;
 use crate::session::Sessions;
 use crate::store_meter::{Given, StoreMeter};
+use crate::suspects::Suspects;
 use crate::tenants::TenantTable;
 use crate::tracking::Finished;
 use crate::wishes::Wishes;
@@ -95,6 +96,8 @@ pub enum CommitFor {
     Own,
     /// A piece of a measurement of the store.
     Bench,
+    /// The note of an object that the store may not be able to read.
+    Suspect,
     /// A step of the deletion of a placement group with this number, after which there is a pause.
     Deletion(PgId, u64, Duration),
 }
@@ -153,6 +156,8 @@ pub struct Core {
     pub pace: RecoveryPace,
     /// Slots for its own PGs' recovery and backfill, and for others'.
     pub reservations: Reservations,
+    /// Objects that the store may not be able to read.
+    pub suspects: Suspects,
     /// Groups that are to go.
     pub deletions: Deletions,
     /// When and how much it scrubs.
@@ -239,6 +244,7 @@ impl Core {
             counts_changed: false,
             pace: RecoveryPace::default(),
             reservations: Reservations::default(),
+            suspects: Suspects::default(),
             deletions: Deletions::default(),
             scrubs: ScrubPace::default(),
             tenants: TenantTable::default(),
@@ -388,7 +394,7 @@ impl Core {
         let concerns = |whose: &CommitFor| match whose {
             CommitFor::Pg(id, _) => *id == pg,
             CommitFor::Resize => true,
-            CommitFor::Own | CommitFor::Bench | CommitFor::Deletion(..) => false,
+            CommitFor::Own | CommitFor::Bench | CommitFor::Suspect | CommitFor::Deletion(..) => false,
         };
         self.commits.values().any(|commit| concerns(&commit.whose))
     }

@@ -48,6 +48,7 @@ mod scrubs;
 pub mod session;
 pub mod stats;
 pub mod store_meter;
+pub mod suspects;
 pub mod tenants;
 pub mod testimony;
 pub mod tracking;

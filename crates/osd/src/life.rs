@@ -59,13 +59,6 @@ impl Osd {
         }
     }
 
-    /// Ends this life: the next one begins with what the store holds.
-    pub(crate) fn begin_again(&mut self) {
-        if !core::mem::replace(&mut self.life.stopped, true) {
-            self.core.push(Command::BeginAgain);
-        }
-    }
-
     /// Sends the monitor what it should know by now.
     pub(crate) fn speak(&mut self) {
         let now = self.core.now;

@@ -8,6 +8,9 @@ use base::Duration;
 /// the most.
 pub const BENCH_WRITES_MAX: u64 = 16;
 
+/// Objects that are noted as ones that the store may not be able to read; each note takes some 100 bytes.
+pub const SUSPECTS_MAX: usize = 1024;
+
 /// Writes that one message of a replica confirms, at the most: more than become durable together.
 pub const CONFIRMED_MAX: usize = 256;
 

@@ -89,6 +89,7 @@ impl Osd {
         let mut core = Core::new(now, config, map, image.placement, image.born.unwrap_or(Epoch(0)));
         core.blobs.set_full(core.map.epoch, image.map_blob);
         let mut pgs = FixedHashMap::default();
+        core.suspects = image.suspects;
         image.deleting.into_iter().for_each(|pg| core.deletions.resume(pg));
         // The power may have gone between the map and what it asks for, here too: a pool's number is never given again.
         let gone = |pg: &Pg, map: &OsdMap| map.pool(pg.id.pool).is_none() && pg.id.pool <= map.pool_max;
@@ -272,9 +273,7 @@ impl Osd {
         let Some(commit) = self.core.take_commit(id) else { return };
         if let Err(error) = result {
             if matches!(error, StoreError::Corrupt(_)) {
-                self.core
-                    .log(Level::Error, format!("the store cannot carry out a transaction: {error}; beginning again"));
-                return self.begin_again();
+                return self.transaction_failed(&commit, &error);
             }
             // What is not durable must not be confirmed; without its store an OSD is of no use.
             self.core.log(Level::Error, format!("the store refused a transaction: {error}; stopping"));
@@ -284,6 +283,7 @@ impl Osd {
             CommitFor::Own => {}
             CommitFor::Resize => self.resized(),
             CommitFor::Bench => self.bench_committed(),
+            CommitFor::Suspect => self.suspect_noted(),
             CommitFor::Deletion(pg, number, pause) => self.deletion_committed(pg, number, pause),
             CommitFor::Pg(id, what) => {
                 if let Some(pg) = self.pgs.get_mut(&id) {

@@ -198,7 +198,8 @@ pub(super) fn replace(x: &mut Execution, data: Bytes) -> Step {
     check_range(0, length)?;
     x.ensure_exists();
     if length < x.state.size {
-        x.changes.push(Op::Truncate(length));
+        // Nothing of what there was is kept, not even the part of a block: it may be one that cannot be read.
+        x.changes.push(Op::Truncate(0));
     }
     if length > 0 {
         x.changes.push(Op::Write(0, data));

@@ -25,7 +25,7 @@ use base::{Bug, EVersion, Epoch, Errno, Instant};
 use bytes::Bytes;
 use qos::GroupId;
 use std::sync::Arc;
-use store::{ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, STAGED, StoreError, Transaction};
+use store::{Extent, ObjectId, ObjectView, ObjectWant, Op, ReadRequest, ReadWhat, STAGED, StoreError, Transaction};
 use wire::Encode;
 use wire::messages::{OpOutcome, OsdOp};
 use wire::net::ConnId;
@@ -200,18 +200,24 @@ impl Pg {
         request.circumstances.now = core.now;
         request.circumstances.last_user_version = self.info.last_user_version;
         request.stamps.started = core.now;
+        let suspect = request.plan.class != OpClass::Read && core.is_suspect_for(self.id.pool, &request);
         let queue = self.objects.get_mut(&request.object).expect("the caller has made it");
         core.counters.object_ctx_cache_total.inc();
         let known = queue.state.is_some();
         core.counters.object_ctx_cache_hit.0 += u64::from(known);
         match request.plan.class {
             OpClass::Read => queue.readers += 1,
-            OpClass::Write if known => return self.run_write(core, request),
+            OpClass::Write if known && !suspect => return self.run_write(core, request),
             OpClass::Write | OpClass::ReadModify => queue.exclusive = true,
         }
         let mut want = core::mem::take(&mut request.plan.want);
         if known {
             crate::ops::spare_record(&mut want);
+        }
+        if suspect {
+            // After what the ops want; as it lies on the device.
+            want.data.push(Extent { offset: 0, len: u64::MAX });
+            want.uncached = true;
         }
         let object = request.object.clone();
         self.read_for(core, request, object, want);
@@ -242,6 +248,9 @@ impl Pg {
     pub fn request_read(&mut self, core: &mut Core, mut request: Box<ClientRequest>, view: Box<ObjectView>) {
         if request.interval != self.since || !self.is_active() {
             return self.restart_request(core, request);
+        }
+        if request.plan.class != OpClass::Read {
+            self.clear_if_checked(core, &request);
         }
         if request.view.is_some() {
             request.answers.push(*view);

@@ -382,6 +382,7 @@ impl Pg {
             t.push(&index_object(), Op::OmapSet(new));
         }
         self.missing.remove_and_store(head, &mut t);
+        core.clear_suspect(self.id.pool, head);
         let why = match fetch.answer_to {
             Some(conn) => {
                 let answer = self.recovered_message(core, fetch.peering, head, true);

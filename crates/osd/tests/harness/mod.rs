@@ -10,9 +10,9 @@ use maps::osd_state::WEIGHT_ONE;
 use maps::stats::OsdStat;
 use maps::{Incremental, OsdAddrs, OsdMap, OsdState, PgPool};
 use osd::{BootImage, Command, Osd, OsdConfig};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use store::{Completion, MemoryStore, ObjectStore};
+use store::{CollectionId, Completion, MemoryStore, ObjectId, ObjectStore, Op, ReadRequest, ReadWhat, StoreError};
 use wire::messages::{self, Message, OsdMap as OsdMapMessage, OsdOp, OsdOpReply};
 use wire::net::{CloseReason, ConnId, Envelope, NetCommand, NetEvent, Peer, Policy, TicketCaps};
 use wire::osd::{ObjectLocator, OpCode, OsdOpItem, RequestFlags, SpgId};
@@ -63,6 +63,10 @@ pub(crate) struct Cluster {
     pub(crate) unmapped: Vec<i32>,
     pub(crate) pg_stats: BTreeMap<PgId, Bytes>,
     used_ratios: BTreeMap<i32, f64>,
+    /// Objects whose data an OSD's store cannot read, until they are replaced.
+    pub(crate) rotten: BTreeSet<(i32, ObjectId)>,
+    /// Collections that take nothing more, in this life of an OSD.
+    broken: BTreeSet<(i32, CollectionId)>,
     pub(crate) log: Vec<String>,
     /// The last report of each OSD's counters.
     pub(crate) manager_reports: BTreeMap<i32, messages::MgrReport>,
@@ -120,6 +124,8 @@ impl Cluster {
             unmapped: Vec::new(),
             pg_stats: BTreeMap::new(),
             used_ratios: BTreeMap::new(),
+            rotten: BTreeSet::new(),
+            broken: BTreeSet::new(),
             log: Vec::new(),
             manager_reports: BTreeMap::new(),
             cluster_log: Vec::new(),
@@ -156,6 +162,7 @@ impl Cluster {
 
     /// Ends an OSD without a word; its store keeps what was committed.
     pub(crate) fn kill(&mut self, id: i32) {
+        self.broken.retain(|(osd, _)| *osd != id);
         let node = self.nodes.remove(&id).expect("it runs");
         self.saved.insert(id, node.store);
         self.followers.remove(&id);
@@ -371,11 +378,22 @@ impl Cluster {
 
     fn drain(&mut self, id: i32) {
         loop {
+            let osd_id = id;
             let Some(node) = self.nodes.get_mut(&id) else { return };
             let Some(command) = node.osd.poll_command() else { break };
             match command {
                 Command::Net(net) => self.net(id, net),
+                Command::Read { id, request } if reads_rot(&self.rotten, osd_id, &request) => {
+                    node.osd.handle_read(self.now, id, Err(rot()));
+                }
                 Command::Read { id, request } => node.store.submit_read(self.now, id, request),
+                Command::Commit { id, transaction } if self.broken.contains(&(osd_id, transaction.collection)) => {
+                    node.osd.handle_committed(self.now, id, Err(rot()));
+                }
+                Command::Commit { id, transaction } if keeps_rot(&mut self.rotten, osd_id, &transaction) => {
+                    self.broken.insert((osd_id, transaction.collection));
+                    node.osd.handle_committed(self.now, id, Err(rot()));
+                }
                 Command::Commit { id, transaction } => node.store.submit_commit(self.now, id, transaction),
                 Command::Log { text, level } => self.log.push(format!("osd.{id} {level:?}: {text}")),
                 Command::Stopped => {
@@ -669,6 +687,35 @@ impl Cluster {
     pub(crate) fn active(&self) -> usize {
         self.nodes.values().map(|node| node.osd.primaries().1).sum()
     }
+}
+
+/// What a store says of what it cannot read.
+fn rot() -> StoreError {
+    StoreError::Corrupt(wire::Malformed::new("block", "is rotten"))
+}
+
+fn reads_rot(rotten: &BTreeSet<(i32, ObjectId)>, osd: i32, request: &ReadRequest) -> bool {
+    let ReadWhat::Object(id, want) = &request.what else { return false };
+    !want.data.is_empty() && rotten.contains(&(osd, id.clone()))
+}
+
+/// Whether a transaction writes to a part of a rotten object and keeps others; what it removes or replaces rots no more.
+fn keeps_rot(rotten: &mut BTreeSet<(i32, ObjectId)>, osd: i32, t: &store::Transaction) -> bool {
+    t.ops.iter().any(|(at, op)| {
+        let object = match op {
+            Op::RenameTo(to) => &t.objects[usize::from(*to)],
+            _ => &t.objects[usize::from(*at)],
+        };
+        let key = (osd, object.clone());
+        match op {
+            Op::Remove | Op::RenameTo(_) | Op::Truncate(0) => {
+                rotten.remove(&key);
+                false
+            }
+            Op::Write(..) | Op::Zero(..) => rotten.contains(&key),
+            _ => false,
+        }
+    })
 }
 
 /// Where a client is.

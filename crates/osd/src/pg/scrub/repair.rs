@@ -5,7 +5,7 @@
 //!
 //! A client's read that finds the primary's copy unreadable is put aside until the object has been fetched from
 //! another member, as in Ceph (v16.2 `src/osd/PrimaryLogPG.cc`, `rep_repair_primary_object`); where nobody has a good
-//! copy it ends with EIO.
+//! copy it ends with EIO. So is a write that would keep what cannot be read (`suspects`).
 //!
 //! Invariant: an object is only mended while nobody writes to it, so that no write meets a missing copy.
 
@@ -95,8 +95,11 @@ impl Pg {
         let damaged = matches!(error, StoreError::Corrupt(_) | StoreError::Device);
         let others = self.recovery.members.keys().any(|osd| core.map.is_up(*osd));
         let plan = crate::ops::plan_at(request.message.snap, &request.message.ops);
-        let (true, Ok(plan)) = (damaged && others && request.may_be_mended(), plan) else { return Err(request) };
         let head = request.object.clone();
+        // A copy that reads what is being copied to would wait for that; each may be the other's source.
+        let crosses = request.reads_for_copy() && self.objects.get(&head).is_some_and(|queue| queue.copying);
+        let may_wait = damaged && others && !crosses && request.may_be_mended();
+        let (true, Ok(plan)) = (may_wait, plan) else { return Err(request) };
         let queue = self.objects.get_mut(&head).expect("a request under way keeps its queue");
         match request.plan.class {
             OpClass::Read => queue.readers -= 1,

@@ -177,6 +177,26 @@ class Scrub(OwnCluster):
         found, = self.inconsistent()["inconsistents"]
         self.assertEqual((found["union_shard_errors"], found["shards"][0]["errors"]), (["read_error"], ["read_error"]))
 
+    def test_a_write_into_the_only_copy_that_rots_is_an_error(self):
+        """Nobody can heal it: the write is refused, whole objects can be written, and the OSD lives."""
+        import rados
+        self.up(size=1)
+        self.write(["o1", "o2"])
+        osd = self.pg()["acting_primary"]
+        self.rot(osd, "o1")
+        pid = self.cluster.pids()[f"osd.{osd}"]
+        with rados.Rados(conffile=str(self.conf)) as cluster, cluster.open_ioctx("p") as io:
+            for _ in range(3):
+                with self.assertRaises(rados.Error) as failed:
+                    io.write("o1", b"new", 100_500)
+                self.assertEqual(failed.exception.errno, 5)
+            io.write("o2", b"new", 100_500)
+            self.assertEqual(self.read("o2", 3, 100_500), b"new")
+            io.write_full("o1", b"all of it")
+            io.write("o1", b"ALL", 0)
+        self.assertEqual(self.read("o1"), b"ALL of it")
+        self.assertEqual(self.cluster.pids()[f"osd.{osd}"], pid)
+
     def test_clients_work_while_their_objects_are_scrubbed(self):
         import rados
         self.up(osd_scrub_chunk_max=5)

@@ -107,8 +107,9 @@ impl Osd {
         }
     }
 
-    /// The pace of recovery and of deletions, and the length of logs. Where an option has a default for each kind of device, the general
-    /// one wins if it is set (v16.2 `src/osd/OSD.cc`, `get_recovery_max_active`, `get_osd_recovery_sleep`).
+    /// The pace of recovery and of deletions, and the length of logs. Where an option has a default for each kind of
+    /// device, the general one wins if it is set (v16.2 `src/osd/OSD.cc`, `get_recovery_max_active`,
+    /// `get_osd_recovery_sleep`).
     fn apply_recovery_options(&mut self) {
         let settings = &self.core.settings;
         let kind = if self.core.is_rotational() { "hdd" } else { "ssd" };

@@ -37,7 +37,8 @@ impl Memory {
             return Memory { bytes, start: 0 };
         }
         let mut bytes: Vec<u8> = Vec::with_capacity(len + BLOCK_BYTES);
-        let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
+        // Never at its beginning: so there is room for as much as was asked for, and no more.
+        let start = bytes.as_ptr().wrapping_add(1).align_offset(BLOCK_BYTES) + 1;
         bytes.resize(start, 0);
         Memory { bytes, start }
     }

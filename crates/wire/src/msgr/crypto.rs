@@ -6,12 +6,12 @@
 //!
 //! Invariants: a nonce is used once. Refuses to know what it seals: see `frame`.
 //!
-//! The cipher is ring's. Sealing 80 B, 4 KiB and 1 MiB took 0.10, 0.8 and 177 us with it on an EPYC of 2021 with
-//! 256-bit AES and carry-less multiplication, 0.16, 3.7 and 906 us with aes-gcm (one block at a time, two passes over
-//! the data), 0.15, 1.3 and 320 us with graviola.
+//! The cipher is AWS-LC's, which uses 512-bit AES and carry-less multiplication where the processor has them. Sealing
+//! 80 B, 4 KiB and 1 MiB took 0.07, 0.27 and 51 us with it on an EPYC that does, 0.07, 0.48 and 116 us with ring (256
+//! bits), 0.11, 0.50 and 72 us with graviola.
 
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use core::fmt;
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
 
 /// The length of a seal, in bytes.
 pub const TAG_LEN: usize = 16;
@@ -34,8 +34,8 @@ pub trait FrameCipher: fmt::Debug + Send {
     /// Encrypts the next block in place and returns its seal.
     fn seal(&mut self, block: &mut [u8]) -> [u8; TAG_LEN];
 
-    /// Decrypts the next block in place, or says that it is not what its peer sealed.
-    fn open(&mut self, block: &mut [u8], seal: &[u8; TAG_LEN]) -> Result<(), Tampered>;
+    /// Decrypts the next block, which its seal follows, in place; or says that it is not what its peer sealed.
+    fn open(&mut self, sealed: &mut [u8]) -> Result<(), Tampered>;
 }
 
 /// AES-128 in Galois counter mode; picks the processor's instructions for it at run time.
@@ -80,10 +80,9 @@ impl FrameCipher for AesGcm {
         tag.as_ref().try_into().expect("a seal of this cipher has 16 bytes")
     }
 
-    fn open(&mut self, block: &mut [u8], seal: &[u8; TAG_LEN]) -> Result<(), Tampered> {
+    fn open(&mut self, sealed: &mut [u8]) -> Result<(), Tampered> {
         let nonce = self.next_nonce();
-        let opened = self.key.open_in_place_separate_tag(nonce, Aad::empty(), Tag::from(*seal), block, 0..);
-        opened.map(|_| ()).map_err(|_| Tampered)
+        self.key.open_in_place(nonce, Aad::empty(), sealed).map(|_| ()).map_err(|_| Tampered)
     }
 }
 
@@ -121,21 +120,28 @@ pub fn aes_gcm(secret: &[u8], side: Side) -> Option<Ciphers> {
 mod tests {
     use super::*;
 
+    fn sealed(cipher: &mut dyn FrameCipher, block: &[u8]) -> Vec<u8> {
+        let mut out = block.to_vec();
+        let seal = cipher.seal(&mut out);
+        out.extend_from_slice(&seal);
+        out
+    }
+
     #[test]
     fn each_side_opens_what_the_other_sealed_and_nothing_else() {
         let secret: Vec<u8> = (0..64).collect();
         let mut client = aes_gcm(&secret, Side::Connecting).expect("long enough");
         let mut server = aes_gcm(&secret, Side::Accepting).expect("long enough");
         for round in 0..3u8 {
-            let mut block = [round; 32];
-            let seal = client.tx.seal(&mut block);
-            assert_ne!(block, [round; 32]);
-            assert_eq!(server.rx.open(&mut block, &seal), Ok(()));
-            assert_eq!(block, [round; 32]);
-            let seal = server.tx.seal(&mut block);
-            block[7] ^= u8::from(round == 2);
-            assert_eq!(client.rx.open(&mut block, &seal), if round == 2 { Err(Tampered) } else { Ok(()) });
+            let mut there = sealed(client.tx.as_mut(), &[round; 32]);
+            assert_ne!(there[..32], [round; 32]);
+            assert_eq!(server.rx.open(&mut there), Ok(()));
+            assert_eq!(there[..32], [round; 32]);
+            let mut back = sealed(server.tx.as_mut(), &[round; 32]);
+            back[7] ^= u8::from(round == 2);
+            assert_eq!(client.rx.open(&mut back), if round == 2 { Err(Tampered) } else { Ok(()) });
         }
+        assert_eq!(server.rx.open(&mut [0; TAG_LEN - 1]), Err(Tampered), "shorter than a seal");
         assert!(aes_gcm(&secret[..SECRET_LEN - 1], Side::Connecting).is_none());
     }
 
@@ -145,9 +151,8 @@ mod tests {
         secret[0] = 1;
         let (mut a, mut b) = (aes_gcm(&secret, Side::Connecting).unwrap(), aes_gcm(&secret, Side::Accepting).unwrap());
         for _ in 0..2 {
-            let mut block = *b"0123456789abcdef";
-            let seal = a.tx.seal(&mut block);
-            assert_eq!(b.rx.open(&mut block, &seal), Ok(()));
+            let mut block = sealed(a.tx.as_mut(), b"0123456789abcdef");
+            assert_eq!(b.rx.open(&mut block), Ok(()));
         }
     }
 }

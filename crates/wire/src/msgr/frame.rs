@@ -284,16 +284,11 @@ impl FrameReader {
 
     fn read_head(&mut self, buf: &mut BytesMut) -> Result<Head, FrameError> {
         if let Some(cipher) = &mut self.cipher {
-            let (block, seal) = buf[..SECURE_HEAD_LEN].split_at_mut(PREAMBLE_LEN + INLINE_LEN);
-            cipher.open(block, as_seal(seal))?;
+            cipher.open(&mut buf[..SECURE_HEAD_LEN])?;
         }
         let preamble = buf[..PREAMBLE_LEN].try_into().expect("the length was checked");
         Head::parse(preamble, self.cipher.is_some(), self.messages)
     }
-}
-
-fn as_seal(bytes: &[u8]) -> &[u8; TAG_LEN] {
-    bytes.try_into().expect("sliced to the length of a seal")
 }
 
 type Body = ([(usize, usize); SEGMENTS_MAX], u8);
@@ -334,8 +329,7 @@ fn open_body(cipher: &mut dyn FrameCipher, head: &Head, raw: &mut [u8]) -> Resul
     segments[0] = (PREAMBLE_LEN, first_len);
     if first_len > INLINE_LEN {
         let len = sealed_rest_len(first_len);
-        let (block, seal) = raw[at..at + len].split_at_mut(len - TAG_LEN);
-        cipher.open(block, as_seal(seal))?;
+        cipher.open(&mut raw[at..at + len])?;
         // Close the gap that the first block's seal leaves inside the segment.
         raw.copy_within(PREAMBLE_LEN..PREAMBLE_LEN + INLINE_LEN, PREAMBLE_LEN + TAG_LEN);
         segments[0] = (PREAMBLE_LEN + TAG_LEN, first_len);
@@ -344,10 +338,8 @@ fn open_body(cipher: &mut dyn FrameCipher, head: &Head, raw: &mut [u8]) -> Resul
     if head.count == 1 {
         return Ok((segments, STATUS_COMPLETE));
     }
-    let sealed = &mut raw[at..];
-    let (block, seal) = sealed.split_at_mut(sealed.len() - TAG_LEN);
-    cipher.open(block, as_seal(seal))?;
-    let status = block[block.len() - BLOCK_LEN];
+    cipher.open(&mut raw[at..])?;
+    let status = raw[raw.len() - SECURE_EPILOGUE_LEN];
     for (segment, len) in segments.iter_mut().zip(head.lens).take(head.count).skip(1) {
         *segment = (at, len);
         at += padded(len);

@@ -97,7 +97,8 @@ class CephCli(unittest.TestCase):
                 run("rados", "-p", "counted", "put", f"o{i}", "/etc/hostname")
             def counted():
                 pools = {p["name"]: p["stats"] for p in ceph_json("df")["pools"]}
-                return pools["counted"]["objects"] == 5
+                # A new pool's statistics come a while after the pool.
+                return "counted" in pools and pools["counted"]["objects"] == 5
             wait_for(counted, "df shows 5 objects")
             self.assertRegex(run("rados", "df").stdout, r"counted\s.*\s5\s")
         finally:

@@ -339,9 +339,11 @@ class Sockets(Operator):
             self.addCleanup(self.daemon, f"osd.{osd}", "config", "set", "osd_op_history_size", old)
         run("rados", "-p", POOL, "put", "history", "/etc/hostname")
         self.assertEqual(self.daemon("osd.0", "dump_ops_in_flight")["num_ops"], 0)
-        ops = [op for i in range(3) for op in self.daemon(f"osd.{i}", "dump_historic_ops")["ops"]]
-        mine = [op for op in ops if "history" in op["description"]]
-        self.assertTrue(mine)
+        def of_mine():
+            ops = [op for i in range(3) for op in self.daemon(f"osd.{i}", "dump_historic_ops")["ops"]]
+            return [op for op in ops if "history" in op["description"]]
+        # Ceph enters them a moment after the answer.
+        mine = wait_for(of_mine, "the operation is in a history")
         events = [event["event"] for event in mine[0]["type_data"]["events"]]
         self.assertIn("initiated", events)
         self.assertIn("commit_sent", [e for op in mine for e in (x["event"] for x in op["type_data"]["events"])])

@@ -30,6 +30,7 @@ kinds! {
     SlowDisk "slow-disk" 6 "A disk takes a hundred times as long.";
     Move "move" 12 "An OSD is marked out, or in again: placement groups move.";
     Resize "resize" 6 "The pool gets another number of placement groups.";
+    GiveUp "give-up" 8 "An OSD gives up its session to another, as if it did not read: what waits is lost though both live.";
     Snapshot "snapshot" 0 "With every other fault a snapshot of the pool comes or goes.";
     Scrub "scrub" 0 "With every other fault, by chance, a scrub is asked for.";
 }

@@ -58,6 +58,10 @@ impl Run {
                     Disk::Mon(_) | Disk::None => {}
                 }
             }
+            Fault::GiveUp => {
+                let osd = self.some_osd();
+                self.world.give_up_some_session(self.cluster.osd(osd));
+            }
             Fault::Move => {
                 let osd = self.some_osd();
                 self.move_away_or_back(osd);

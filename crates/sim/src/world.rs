@@ -600,4 +600,13 @@ impl World {
             self.plan(at, Event::Cut { pipe, side });
         }
     }
+
+    /// Lets a node, if it runs, give up one of its sessions.
+    pub(crate) fn give_up_some_session(&mut self, id: NodeId) {
+        let (now, nth) = (self.shown(id), self.rng.u64());
+        if let Some(running) = &mut self.nodes[id.0].running {
+            running.messenger.give_up_one(now, nth);
+            self.settle(id);
+        }
+    }
 }

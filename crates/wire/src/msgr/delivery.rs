@@ -46,10 +46,24 @@ impl Messenger {
             }
         };
         if waiting > self.config.backlog_bytes_max {
-            match self.sessions[&sid].stream {
-                Some(id) => self.fail(now, id, StreamError::NotReading),
-                None => self.end_session(sid, StreamError::NotReading.close_reason()),
-            }
+            self.give_up(now, sid);
+        }
+    }
+
+    /// Ends the session of a peer that does not read.
+    fn give_up(&mut self, now: Instant, sid: SessionId) {
+        match self.sessions[&sid].stream {
+            Some(id) => self.fail(now, id, StreamError::NotReading),
+            None => self.end_session(sid, StreamError::NotReading.close_reason()),
+        }
+    }
+
+    /// Gives up one of the lossless sessions, if there is one, as if too much waited for its peer; `nth` chooses. For
+    /// simulations, in which too little waits.
+    pub fn give_up_one(&mut self, now: Instant, nth: u64) {
+        let sessions: Vec<SessionId> = self.by_addr.values().copied().collect();
+        if let Some(sid) = sessions.get((nth % sessions.len().max(1) as u64) as usize) {
+            self.give_up(now, *sid);
         }
     }
 

@@ -31,16 +31,27 @@ pub const OMAP_ENTRIES_MAX: u64 = 1024;
 pub const OMAP_BYTES_MAX: u64 = 16 << 20;
 /// The most names one listing returns (`osd_max_pgls`).
 pub const LIST_NAMES_MAX: u64 = 1024;
-/// The most operations in one request; an op's outcome takes tens of bytes, and no client builds more.
+/// The most operations in one request, calls of methods aside; an op's outcome takes tens of bytes, and no client builds
+/// more.
 pub const OPS_PER_REQUEST_MAX: usize = 1024;
+/// The most calls of methods in one request. librbd opens an image with one request that calls four methods for each
+/// snapshot: this is an image with 4,096 of them.
+pub const CALLS_PER_REQUEST_MAX: usize = 16_384;
 /// How often a class's method may ask about its object: each answer costs another run of the request, and stays in memory
-/// until the last. A listing sees 512 entries an answer, and no client asks for more than thousands.
+/// until the last. A listing sees more entries with each answer.
 pub const CLASS_READS_MAX: u32 = 256;
-/// Calls of methods in one request from which on the object's map is read at once instead of entry by entry. A request
-/// that opens an image calls more for its header, one that takes a lock or watches fewer.
-pub const WHOLE_MAP_CALLS_MIN: usize = 4;
-/// About how large a map may be to be read at once, in bytes; the entry of a snapshot has some 200.
-pub const WHOLE_MAP_BYTES_MAX: u64 = 1 << 20;
+/// The most entries that a listing within a method takes at once: some megabytes.
+pub const CLASS_PAGE_ENTRIES_MAX: u64 = 64 << 10;
+/// Lookups of one request from which on the object's map is read at once instead of entry by entry. A request that opens
+/// an image calls more methods for its header, one that takes a lock or watches fewer.
+pub const WHOLE_MAP_LOOKUPS_MIN: u64 = 4;
+/// How many entries for each lookup a map may have to be read at once, so that the work grows with what is asked: an
+/// entry that is read in vain costs much less than one more run of the request.
+pub const WHOLE_MAP_ENTRIES_PER_LOOKUP: u64 = 256;
+/// The same in bytes, about; the entry of a snapshot has some 200.
+pub const WHOLE_MAP_BYTES_PER_LOOKUP: u64 = 256 << 10;
+/// How many entries a map may have at the most to be read at once; `OMAP_BYTES_MAX` bounds their bytes.
+pub const WHOLE_MAP_ENTRIES_MAX: u64 = 64 << 10;
 /// The most bytes each op of a write may return with RETURNVEC (`osd_max_write_op_reply_len`).
 pub const WRITE_REPLY_BYTES_MAX: usize = 64;
 

@@ -5,7 +5,7 @@
 //! and size. Changes are ops that run at once, through the functions that clients' ops use.
 
 use super::Flags;
-use crate::limits::{CLASS_READS_MAX, OMAP_BYTES_MAX, OMAP_ENTRIES_MAX};
+use crate::limits::{CLASS_PAGE_ENTRIES_MAX, CLASS_READS_MAX, OMAP_BYTES_MAX, OMAP_ENTRIES_MAX};
 use crate::ops::execution::{AskOf, Caller, Circumstances, Execution, Stop};
 use crate::ops::state::{USER_ATTR_PREFIX, user_attr};
 use base::{Errno, Instant, Rng};
@@ -101,6 +101,12 @@ impl<'x, 'r> Ctx<'x, 'r> {
         if self.reads > CLASS_READS_MAX { Err(Errno::E2BIG.into()) } else { Ok(()) }
     }
 
+    /// Counts a read that needs no answer of the store.
+    fn count_known(&mut self) {
+        self.reads += 1;
+        self.x.ops_done += 1;
+    }
+
     fn ask(&mut self, want: ObjectWant) -> Result<&'r ObjectView, Stop> {
         self.count_read()?;
         let view = self.x.ask(AskOf::Itself, want)?;
@@ -139,8 +145,7 @@ impl<'x, 'r> Ctx<'x, 'r> {
         let size = self.x.state.size;
         let end = if len == 0 { size } else { size.min(offset.saturating_add(len)) };
         if offset >= end {
-            self.reads += 1;
-            self.x.ops_done += 1;
+            self.count_known();
             return Ok(Bytes::new());
         }
         let data = vec![Extent { offset, len: end - offset }];
@@ -175,8 +180,7 @@ impl<'x, 'r> Ctx<'x, 'r> {
     /// An entry of the map.
     pub(crate) fn value(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
         if let Some(map) = self.x.whole_map()? {
-            self.count_read()?;
-            self.x.ops_done += 1;
+            self.count_known();
             let place = map.entries.binary_search_by(|(known, _)| known.as_ref().cmp(key));
             return Ok(place.ok().map(|place| map.entries[place].1.clone()));
         }
@@ -186,17 +190,35 @@ impl<'x, 'r> Ctx<'x, 'r> {
 
     /// Entries of the map after `after` whose keys begin with `prefix`, at most so many.
     pub(crate) fn values(&mut self, after: &Bytes, prefix: &'static [u8], max: u64) -> Result<OmapPart, Stop> {
-        self.page(after, prefix, max, true)
+        self.page(after, prefix, max.min(OMAP_ENTRIES_MAX), true)
+    }
+
+    /// The same for a method that goes through many, and so takes more at once than a client may have.
+    pub(crate) fn many_values(&mut self, after: &Bytes, prefix: &'static [u8], max: u64) -> Result<OmapPart, Stop> {
+        self.page(after, prefix, max.min(CLASS_PAGE_ENTRIES_MAX), true)
+    }
+
+    /// Says that the method is about to look for so many entries, one by one: they are read at once if that is less work.
+    pub(crate) fn expect_lookups(&mut self, lookups: usize) -> Result<(), Stop> {
+        if self.x.known_map().is_none() {
+            self.reads += 1;
+            self.x.map_for(lookups as u64)?;
+        }
+        Ok(())
     }
 
     /// Keys of the map after `after`, at most so many.
     pub(crate) fn keys(&mut self, after: &Bytes, max: u64) -> Result<OmapPart, Stop> {
-        self.page(after, b"", max, false)
+        self.page(after, b"", max.min(OMAP_ENTRIES_MAX), false)
     }
 
     fn page(&mut self, after: &Bytes, prefix: &'static [u8], max: u64, values: bool) -> Result<OmapPart, Stop> {
+        if let Some(map) = self.x.known_map() {
+            self.count_known();
+            return Ok(part_of(map, after, prefix, max));
+        }
         let (after, prefix) = (after.clone(), Bytes::from_static(prefix));
-        self.omap(OmapWant::Range { after, prefix, entries: max.min(OMAP_ENTRIES_MAX), bytes: OMAP_BYTES_MAX, values })
+        self.omap(OmapWant::Range { after, prefix, entries: max, bytes: OMAP_BYTES_MAX, values })
     }
 
     fn omap(&mut self, want: OmapWant) -> Result<OmapPart, Stop> {
@@ -260,6 +282,15 @@ impl<'x, 'r> Ctx<'x, 'r> {
     pub(crate) fn set_omap_header(&mut self, header: Bytes) -> Result<(), Stop> {
         self.change(&OsdOpItem::new(OpCode::OMAPSETHEADER).with_payload(header))
     }
+}
+
+/// A part of a map, as the store would give it.
+fn part_of(map: &OmapPart, after: &[u8], prefix: &[u8], max: u64) -> OmapPart {
+    let begins = |key: &[u8]| key >= prefix && (after.is_empty() || key > after);
+    let first = map.entries.partition_point(|(key, _)| !begins(key));
+    let mut rest = map.entries[first..].iter().take_while(|(key, _)| key.starts_with(prefix));
+    let entries = rest.by_ref().take(usize::try_from(max).unwrap_or(usize::MAX)).cloned().collect();
+    OmapPart { entries, more: rest.next().is_some() }
 }
 
 /// What a call has done, against its flags.

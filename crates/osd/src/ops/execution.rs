@@ -10,9 +10,12 @@ use super::copy::{self, Copied};
 use super::extents::Extents;
 use super::snaps::Snaps;
 use super::state::{ObjectInfo, ObjectState};
-use super::{checksum, data, omap, snaps, tmap, watch, xattr};
+use super::{calls, checksum, data, omap, snaps, tmap, watch, xattr};
 use crate::class;
-use crate::limits::{NOTIFICATION_TIMEOUT_S, OMAP_ENTRIES_MAX, WHOLE_MAP_BYTES_MAX, WHOLE_MAP_CALLS_MIN};
+use crate::limits::{
+    NOTIFICATION_TIMEOUT_S, OMAP_BYTES_MAX, WHOLE_MAP_BYTES_PER_LOOKUP, WHOLE_MAP_ENTRIES_MAX,
+    WHOLE_MAP_ENTRIES_PER_LOOKUP, WHOLE_MAP_LOOKUPS_MIN,
+};
 use crate::watch::{Effect, LiveWatches};
 use base::{Errno, Instant, SnapId};
 use bytes::Bytes;
@@ -238,18 +241,28 @@ impl<'a> Execution<'a> {
     /// where the map is large. Each question costs one more run of all calls before it: librbd, which asks for each
     /// snapshot of an image in one request, would pay the square of their number.
     pub(crate) fn whole_map(&mut self) -> Result<Option<&'a OmapPart>, Stop> {
-        if let Some(known) = self.whole_map {
-            return Ok(known);
+        match self.whole_map {
+            Some(known) => Ok(known),
+            None => self.map_for(calls(self.request.ops) as u64),
         }
-        let calls = self.request.ops.iter().filter(|item| item.op == OpCode::CALL).count();
-        let known = if calls < WHOLE_MAP_CALLS_MIN {
-            None
-        } else {
-            let (after, prefix, entries) = (Bytes::new(), Bytes::new(), OMAP_ENTRIES_MAX);
-            let all = OmapWant::Range { after, prefix, entries, bytes: WHOLE_MAP_BYTES_MAX, values: true };
+    }
+
+    /// The object's map, if it was read at once.
+    pub(crate) fn known_map(&self) -> Option<&'a OmapPart> {
+        self.whole_map.flatten()
+    }
+
+    /// The object's map, for one who is about to look so many times: read at once if it is worth that.
+    pub(crate) fn map_for(&mut self, lookups: u64) -> Result<Option<&'a OmapPart>, Stop> {
+        let mut known = self.known_map();
+        if known.is_none() && lookups >= WHOLE_MAP_LOOKUPS_MIN {
+            let (after, prefix) = (Bytes::new(), Bytes::new());
+            let entries = lookups.saturating_mul(WHOLE_MAP_ENTRIES_PER_LOOKUP).min(WHOLE_MAP_ENTRIES_MAX);
+            let bytes = lookups.saturating_mul(WHOLE_MAP_BYTES_PER_LOOKUP).min(OMAP_BYTES_MAX);
+            let all = OmapWant::Range { after, prefix, entries, bytes, values: true };
             let view = self.ask(AskOf::Itself, ObjectWant { omap: vec![all], ..ObjectWant::default() })?;
-            view.omap.first().filter(|part| !part.more)
-        };
+            known = view.omap.first().filter(|part| !part.more);
+        }
         self.whole_map = Some(known);
         Ok(known)
     }

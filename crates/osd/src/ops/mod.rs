@@ -29,7 +29,7 @@ mod xattr;
 mod tests;
 
 use crate::class::Call;
-use crate::limits::{OPS_PER_REQUEST_MAX, WRITE_REPLY_BYTES_MAX};
+use crate::limits::{CALLS_PER_REQUEST_MAX, OPS_PER_REQUEST_MAX, WRITE_REPLY_BYTES_MAX};
 use crate::watch::Effect;
 use base::{EVersion, Errno, SnapId};
 use bytes::Bytes;
@@ -62,7 +62,8 @@ pub struct Plan {
 
 /// Says what `ops` need. Errors are those for which nothing is worth reading: the whole request is refused.
 pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
-    if ops.len() > OPS_PER_REQUEST_MAX {
+    let calls = calls(ops);
+    if calls > CALLS_PER_REQUEST_MAX || ops.len() - calls > OPS_PER_REQUEST_MAX {
         return Err(Errno::EINVAL);
     }
     let mut want = ObjectWant { attrs: AttrsWant::Named(vec![INFO_ATTR]), ..ObjectWant::default() };
@@ -116,6 +117,11 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
         (true, true) => OpClass::ReadModify,
     };
     Ok(Plan { class, want })
+}
+
+/// How many of `ops` call methods.
+fn calls(ops: &[OsdOpItem]) -> usize {
+    ops.iter().filter(|item| item.op == OpCode::CALL).count()
 }
 
 /// Takes the object's record out of what is read, for a request whose object is known: its record would say the same.

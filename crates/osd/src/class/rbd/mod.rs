@@ -160,7 +160,7 @@ pub(super) const METHODS: &[Method] = &[
     method("sparsify", Flags::RD_WR, data::sparsify),
 ];
 
-/// How many entries one look into a map takes; Ceph takes 64, which takes more looks.
+/// How many entries the first look into a map takes; Ceph takes 64, which takes more looks.
 const PAGE_ENTRIES: u64 = 512;
 
 /// A value of the map; none if it is not there.
@@ -192,11 +192,26 @@ fn visit(
     ctx: &mut Ctx<'_, '_>,
     prefix: &'static [u8],
     after: &[u8],
+    visit: impl FnMut(&mut Ctx<'_, '_>, Bytes, Bytes) -> Result<bool, Stop>,
+) -> Result<(), Stop> {
+    visit_some(ctx, prefix, after, u64::MAX, visit)
+}
+
+/// The same with `left` entries at the most. Each look takes twice as many as the one before: what was seen already is
+/// gone through again after each, and would be as often as there are pages.
+fn visit_some(
+    ctx: &mut Ctx<'_, '_>,
+    prefix: &'static [u8],
+    after: &[u8],
+    mut left: u64,
     mut visit: impl FnMut(&mut Ctx<'_, '_>, Bytes, Bytes) -> Result<bool, Stop>,
 ) -> Result<(), Stop> {
     let mut after: Bytes = [prefix, after].concat().into();
+    let mut entries = PAGE_ENTRIES;
     loop {
-        let page = ctx.values(&after, prefix, PAGE_ENTRIES)?;
+        let page = ctx.many_values(&after, prefix, entries.min(left))?;
+        entries = entries.saturating_mul(2);
+        left = left.saturating_sub(page.entries.len() as u64);
         let Some((last, _)) = page.entries.last() else { return Ok(()) };
         after = last.clone();
         for (key, value) in page.entries {
@@ -204,7 +219,7 @@ fn visit(
                 return Ok(());
             }
         }
-        if !page.more {
+        if !page.more || left == 0 {
             return Ok(());
         }
     }
@@ -233,9 +248,9 @@ fn listed<T>(
     if asked.max == 0 {
         return Ok(found);
     }
-    visit(ctx, prefix, &asked.after, |_, key, value| {
+    visit_some(ctx, prefix, &asked.after, asked.max, |_, key, value| {
         found.push((key, take(&value)?));
-        Ok((found.len() as u64) < asked.max)
+        Ok(true)
     })?;
     Ok(found)
 }

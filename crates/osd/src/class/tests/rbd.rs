@@ -1,8 +1,11 @@
 //! `rbd`: the life of an image's header, its clones, its object map, and a pool's directories.
 
 use super::bench::{Bench, call, enveloped, no, nothing, text};
+use crate::limits::CALLS_PER_REQUEST_MAX;
 use base::Errno;
 use bytes::Bytes;
+use std::collections::BTreeMap;
+use wire::osd::{OpCode, OsdOpItem};
 use wire::{Decoder, Encode, Encoder};
 
 const HEAD: u64 = u64::MAX - 1;
@@ -14,6 +17,11 @@ fn encoded(body: impl FnOnce(&mut Encoder)) -> Bytes {
     let mut e = Encoder::new();
     body(&mut e);
     e.finish()
+}
+
+/// A text as it stands, without its length.
+fn text_of(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
 }
 
 fn numbers(numbers: &[u64]) -> Bytes {
@@ -120,6 +128,33 @@ fn asking_for_all_snapshots_in_one_request_asks_the_store_once() {
     assert_eq!((outcome.result, b.asked), (0, 5));
 }
 
+/// A request might have no more than 1,024 ops, and a map of more than 1,024 entries was read entry by entry, each with
+/// another run of all calls: an image with 257 snapshots could not be opened any more, and one with many pairs of metadata
+/// took the square of its snapshots.
+#[test]
+fn an_image_with_many_snapshots_and_much_metadata_is_opened_as_any_other() {
+    let mut b = image(DEFAULT_FEATURES);
+    for id in 1..=300 {
+        assert_eq!(snapshot(&mut b, &format!("snap{id}"), id), nothing());
+    }
+    let pairs = encoded(|e| {
+        e.u32(3000);
+        for n in 0..3000 {
+            e.string(&format!("key{n}"));
+            e.string("value");
+        }
+    });
+    assert_eq!(b.call("rbd", "metadata_set", pairs), nothing());
+    let methods = ["snapshot_get", "parent_overlap_get", "get_flags", "get_protection_status"];
+    let asked: Vec<_> = (1..=300).flat_map(|id| methods.map(|method| call("rbd", method, numbers(&[id])))).collect();
+    let outcome = b.run(&asked).expect("no more calls than allowed");
+    assert_eq!((outcome.result, outcome.ops.len(), b.asked), (0, 1200, 1));
+    let last = outcome.ops[1196].item.payload.clone();
+    assert_eq!(b.call("rbd", "snapshot_get", numbers(&[300])), Ok(last));
+    let too_many = vec![asked[0].clone(); CALLS_PER_REQUEST_MAX + 1];
+    assert_eq!(b.run(&too_many).err(), Some(Errno::EINVAL));
+}
+
 fn parent(image: &str) -> Bytes {
     enveloped(|e| {
         e.i64(2);
@@ -187,6 +222,64 @@ fn a_directory_finds_names_by_ids_and_ids_by_names() {
     assert_eq!(b.call("rbd", "dir_remove_image", texts(&["one", "1a"])), no(Errno::ENOENT));
     let list = [text(""), numbers(&[10])].concat();
     assert_eq!(b.call("rbd", "dir_list", list), Ok([&1u32.to_le_bytes()[..], &texts(&["uno", "1a"])].concat().into()));
+}
+
+/// Each look into the directory runs the method again from its beginning: with pages of one size, thousands of images
+/// took as many pages, squared.
+#[test]
+fn a_long_listing_looks_into_the_map_a_few_times() {
+    let mut b = Bench::new();
+    let names: BTreeMap<Bytes, Bytes> = (0..5000).map(|n| (text_of(&format!("name_{n:04}")), text("1a"))).collect();
+    b.run(&[OsdOpItem::new(OpCode::OMAPSETVALS).with_payload(names.to_bytes())]).expect("one op");
+    let mut list = |after: &str, max: u64| {
+        let found = b.call("rbd", "dir_list", [text(after), numbers(&[max])].concat()).expect("a directory");
+        let found: BTreeMap<Bytes, Bytes> = Decoder::shared(&found).get().expect("names and ids");
+        (found.len(), found.keys().next_back().cloned(), b.asked)
+    };
+    assert_eq!(list("", u64::MAX), (5000, Some(text_of("4999")), 4), "512, 1024, 2048 and the rest");
+    assert_eq!(list("0099", 100), (100, Some(text_of("0199")), 1));
+    assert_eq!(list("4999", 100), (0, None, 1));
+}
+
+/// What is said of each image was looked for by itself: the square of their number, and E2BIG with 128 images.
+#[test]
+fn what_mirrors_say_of_many_images_is_read_at_once() {
+    let mut b = Bench::new();
+    for n in 0..300 {
+        let image = encoded(|e| {
+            e.string(&format!("{n:03}"));
+            e.versioned(2, 1, |e| {
+                e.string(&format!("global{n:03}"));
+                e.u8(1);
+                e.u8(0);
+            });
+        });
+        assert_eq!(b.call("rbd", "mirror_image_set", image), nothing());
+    }
+    let says = encoded(|e| {
+        e.string("global007");
+        e.versioned(2, 1, |e| {
+            e.string("site");
+            e.u8(4);
+            e.string("replaying");
+            e.u64(0);
+            e.bool(true);
+        });
+    });
+    assert_eq!(b.call("rbd", "mirror_image_status_set", says), nothing());
+    let unknown: BTreeMap<u8, i32> = [(0, 300)].into();
+    assert_eq!(b.call("rbd", "mirror_image_status_get_summary", ""), Ok(unknown.to_bytes()));
+    assert_eq!(b.asked, 2);
+    let list =
+        |b: &mut Bench, max: u64| b.call("rbd", "mirror_image_status_list", [text(""), numbers(&[max])].concat());
+    let (few, all) = (list(&mut b, 8).expect("images"), list(&mut b, 300).expect("images"));
+    assert_eq!(b.asked, 2);
+    let status = b.call("rbd", "mirror_image_status_get", text("global007")).expect("one site's");
+    for listed in [few, all] {
+        assert!(listed.ends_with(&[&1u32.to_le_bytes(), &text("007")[..], &status].concat()));
+    }
+    assert_eq!(b.call("rbd", "mirror_image_instance_list", [text(""), numbers(&[300])].concat()), Ok(0u32.to_bytes()));
+    assert_eq!(b.asked, 2);
 }
 
 #[test]

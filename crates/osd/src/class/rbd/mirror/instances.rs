@@ -29,7 +29,9 @@ pub(in super::super) fn of_images(ctx: &mut Ctx<'_, '_>, given: &Bytes) -> Answe
     let asked: ListInput = input(given)?;
     let mut found = Vec::new();
     // Images that nobody mirrors now do not count against what is wanted.
-    for (id, image) in images::listed(ctx, &ListInput { after: asked.after, max: u64::MAX })? {
+    let images = images::listed(ctx, &ListInput { after: asked.after, max: u64::MAX })?;
+    ctx.expect_lookups(images.len())?;
+    for (id, image) in images {
         if found.len() as u64 >= asked.max {
             break;
         }

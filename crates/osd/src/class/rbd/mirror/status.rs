@@ -215,6 +215,7 @@ pub(in super::super) fn list(ctx: &mut Ctx<'_, '_>, given: &Bytes) -> Answer {
     let asked: ListInput = input(given)?;
     let watchers = ctx.watchers();
     let found = images::listed(ctx, &asked)?;
+    ctx.expect_lookups(2 * found.len())?;
     let mut statuses = Vec::new();
     for (id, image) in &found {
         let all = of_image(ctx, &image.global_id, &watchers)?;
@@ -238,7 +239,9 @@ pub(in super::super) fn summary(ctx: &mut Ctx<'_, '_>, given: &Bytes) -> Answer 
     }
     let watchers = ctx.watchers();
     let mut states: BTreeMap<u8, i32> = BTreeMap::new();
-    for (_, image) in images::listed(ctx, &ListInput { after: Bytes::new(), max: u64::MAX })? {
+    let found = images::listed(ctx, &ListInput { after: Bytes::new(), max: u64::MAX })?;
+    ctx.expect_lookups(2 * found.len())?;
+    for (_, image) in found {
         let all = of_image(ctx, &image.global_id, &watchers)?;
         *states.entry(all.summary(direction, &sites)).or_default() += 1;
     }

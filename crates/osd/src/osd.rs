@@ -219,7 +219,7 @@ impl Osd {
             }
             NetEvent::Reset { conn } => {
                 if let Some(osd) = self.core.peers.owner(conn) {
-                    self.pgs.values_mut().for_each(|pg| pg.peer_reset(&mut self.core, osd));
+                    self.pgs.values_mut().for_each(|pg| pg.peer_forgot(&mut self.core, osd));
                     self.tell_room_again(osd);
                 }
             }

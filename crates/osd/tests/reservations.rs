@@ -87,6 +87,27 @@ fn an_osd_recovers_one_group_at_a_time_and_the_forced_one_first() {
     assert_eq!(c.store(2).held_bytes(), c.store(0).held_bytes());
 }
 
+/// A member that gives up its own session to the primary took back the slot, too, for which the primary had asked on
+/// another that stood. The primary did not ask again, and the group waited for ever.
+#[test]
+fn what_a_primary_has_asked_for_lasts_as_long_as_the_session_on_which_it_did() {
+    let mut c = Cluster::new(23, 3, 3, 2, 8);
+    fill(&mut c, 60, 1);
+    c.kill(2);
+    c.settle();
+    fill(&mut c, 60, 2);
+    hold(&mut c, 2, true);
+    c.start(2);
+    hold(&mut c, 3, true);
+    c.settle_for(Duration::from_secs(3));
+    assert!(count(&states(&c, 8), PgState::RECOVERY_WAIT) >= 4, "{:?}", states(&c, 8));
+    (0..2).for_each(|primary| c.end_sessions(2, primary));
+    c.settle_for(Duration::from_secs(3));
+    hold(&mut c, 3, false);
+    (0..4).for_each(|_| c.settle());
+    assert!(clean(&c, 8), "{:?}", states(&c, 8));
+}
+
 #[test]
 fn flags_hold_recovery_back_but_not_what_clients_wait_for() {
     let mut c = Cluster::new(22, 3, 3, 2, 1);

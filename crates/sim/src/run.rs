@@ -235,13 +235,15 @@ impl Run {
     }
 
     fn remove_known_snapshots(&mut self) {
-        for _ in 0..100 {
-            let Some(pool) = self.known_pool() else { break };
-            let Some((id, command)) = self.snapshots.removal(POOL_NAME, &pool) else { break };
+        while let Some(pool) = self.known_pool()
+            && let Some((id, command)) = self.snapshots.removal(POOL_NAME, &pool)
+        {
             let before = pool.snaps.len();
             self.command(id, command);
             let fewer = |run: &mut Run| run.known_pool().is_none_or(|pool| pool.snaps.len() < before);
-            self.wait_for(Duration::from_secs(20), fewer);
+            if !self.wait_for(Duration::from_secs(20), fewer) {
+                break;
+            }
         }
     }
 

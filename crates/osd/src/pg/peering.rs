@@ -426,6 +426,15 @@ impl Pg {
         }
     }
 
+    /// `osd` has forgotten its session, and what it had asked on it.
+    pub fn peer_forgot(&mut self, core: &mut Core, osd: OsdId) {
+        if matches!(self.role, Role::Replica(primary, _) if primary == osd) {
+            self.take_slot_back(core);
+            self.take_place_back(core);
+        }
+        self.peer_reset(core, osd);
+    }
+
     /// Whether this peering was begun with messages that `osd` may have lost: then it begins again.
     pub fn peer_reset(&mut self, core: &mut Core, osd: OsdId) {
         if osd == self.sets.acting_primary {

@@ -251,8 +251,9 @@ impl Pg {
         if let Some(reservation) = self.recovery.reservation.clone().filter(|r| r.asked.contains(&osd)) {
             self.ask_for_slot(core, osd, &reservation, true);
         }
-        if matches!(self.role, Role::Replica(primary, _) if primary == osd) {
-            // It asks again for what it wants.
+        // Where this OSD follows, the primary asks again for what it wants, and may have done so already.
+        let is_lost = self.lent.is_some_and(|lent| core.sessions.get(lent.conn).is_none());
+        if is_lost && matches!(self.role, Role::Replica(primary, _) if primary == osd) {
             self.take_slot_back(core);
         }
     }

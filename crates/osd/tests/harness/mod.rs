@@ -176,6 +176,22 @@ impl Cluster {
         }
     }
 
+    /// Ends the sessions that an OSD has opened to another; both live on. What is under way on them is lost.
+    pub(crate) fn end_sessions(&mut self, from: i32, to: i32) {
+        let (from, to) = (End::Osd(from), End::Osd(to));
+        let ours = |((end, conn), (peer, _)): (&(End, ConnId), &(End, ConnId))| {
+            (*end == from && *peer == to && !conn.is_accepted()).then_some(*conn)
+        };
+        for conn in self.links.iter().filter_map(ours).collect::<Vec<_>>() {
+            let there = self.links.remove(&(from, conn)).expect("it was just listed");
+            self.links.remove(&there);
+            for (end, conn) in [(from, conn), there] {
+                self.channels.remove(&(end, conn));
+                self.deliver(end, conn, NetEvent::Closed { conn, why: CloseReason::Fault });
+            }
+        }
+    }
+
     /// Ends an OSD and throws its store away.
     pub(crate) fn kill_and_forget(&mut self, id: i32) {
         self.kill(id);

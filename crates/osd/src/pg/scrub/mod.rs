@@ -138,6 +138,8 @@ pub struct Scrubbing {
     pub check: bool,
     /// It was, and there still was something wrong.
     pub failed_repair: bool,
+    /// The session on which the primary was given a place here.
+    lent_on: Option<ConnId>,
     rounds: u32,
 }
 
@@ -202,10 +204,10 @@ impl Pg {
     /// The primary wants a place, or gives one back.
     pub(super) fn handle_scrub_reserve(&mut self, core: &mut Core, conn: ConnId, message: &PgReserve) {
         if !message.wanted {
-            self.scan = None;
-            return core.scrubs.give_place(self.id);
+            return self.take_place_back(core);
         }
         let granted = core.scrubs.take_place(self.id);
+        self.scrubbing.lent_on = granted.then_some(conn);
         let answer = if granted { SlotAnswer::Granted } else { SlotAnswer::Refused };
         let (pg, map_epoch, peering, work) = (self.id, core.epoch(), message.peering, message.work);
         core.send(conn, Envelope::new(PgReserved { pg, map_epoch, peering, work, answer }));
@@ -477,11 +479,18 @@ impl Pg {
         if self.scrubbing.current.as_ref().is_some_and(|scrub| scrub.members.contains(&osd)) {
             self.give_up_scrub(core, true);
         }
-        if matches!(self.role, Role::Replica(primary, _) if primary == osd) {
-            // The primary begins again, too.
-            self.scan = None;
-            core.scrubs.give_place(self.id);
+        // Where this OSD follows, the primary begins again, too, and may have done so already.
+        let stands = self.scrubbing.lent_on.is_some_and(|conn| core.sessions.get(conn).is_some());
+        if !stands && matches!(self.role, Role::Replica(primary, _) if primary == osd) {
+            self.take_place_back(core);
         }
+    }
+
+    /// The primary needs the place no more.
+    pub(super) fn take_place_back(&mut self, core: &mut Core) {
+        self.scrubbing.lent_on = None;
+        self.scan = None;
+        core.scrubs.give_place(self.id);
     }
 
     /// The interval, or the peering, is over.
@@ -489,9 +498,8 @@ impl Pg {
         if let Some(scrub) = self.scrubbing.current.take().filter(|scrub| scrub.kind.requested) {
             self.scrubbing.wanted = Some(scrub.kind.with(self.scrubbing.wanted));
         }
-        self.scan = None;
         self.scrubbing.findings = None;
-        core.scrubs.give_place(self.id);
+        self.take_place_back(core);
     }
 
     /// Panics if what must always hold does not.

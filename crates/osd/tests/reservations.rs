@@ -52,9 +52,9 @@ fn count(states: &[PgState], word: PgState) -> usize {
     states.iter().filter(|state| state.contains(word)).count()
 }
 
-#[test]
-fn an_osd_recovers_one_group_at_a_time_and_the_forced_one_first() {
-    let mut c = Cluster::new(21, 3, 3, 2, 8);
+/// Eight groups that osd.2 has to catch up with, of which most wait for a slot.
+fn waiting_for_slots(seed: u64) -> Cluster {
+    let mut c = Cluster::new(seed, 3, 3, 2, 8);
     fill(&mut c, 60, 1);
     c.kill(2);
     c.settle();
@@ -63,6 +63,12 @@ fn an_osd_recovers_one_group_at_a_time_and_the_forced_one_first() {
     c.start(2);
     hold(&mut c, 3, true);
     c.settle_for(Duration::from_secs(3));
+    c
+}
+
+#[test]
+fn an_osd_recovers_one_group_at_a_time_and_the_forced_one_first() {
+    let mut c = waiting_for_slots(21);
     let before = states(&c, 8);
     assert!((1..=3).contains(&count(&before, PgState::RECOVERING)), "{before:?}");
     assert!(count(&before, PgState::RECOVERY_WAIT) >= 4, "{before:?}");
@@ -91,15 +97,7 @@ fn an_osd_recovers_one_group_at_a_time_and_the_forced_one_first() {
 /// another that stood. The primary did not ask again, and the group waited for ever.
 #[test]
 fn what_a_primary_has_asked_for_lasts_as_long_as_the_session_on_which_it_did() {
-    let mut c = Cluster::new(23, 3, 3, 2, 8);
-    fill(&mut c, 60, 1);
-    c.kill(2);
-    c.settle();
-    fill(&mut c, 60, 2);
-    hold(&mut c, 2, true);
-    c.start(2);
-    hold(&mut c, 3, true);
-    c.settle_for(Duration::from_secs(3));
+    let mut c = waiting_for_slots(23);
     assert!(count(&states(&c, 8), PgState::RECOVERY_WAIT) >= 4, "{:?}", states(&c, 8));
     (0..2).for_each(|primary| c.end_sessions(2, primary));
     c.settle_for(Duration::from_secs(3));

@@ -39,6 +39,8 @@ impl Mon {
                 next.addrs(osd).is_some_and(|a| **a == addrs) && next.uuid(osd) == Some(boot.superblock.osd_fsid);
             if !same {
                 self.osds.mark_down(osd);
+                // Its life before is over: nobody need wait for that.
+                self.set_dead_epoch(osd, self.osds.map().epoch);
                 self.deferred_boots.push((conn, boot));
             }
             return;

@@ -57,7 +57,10 @@ impl Mon {
         if m.flags & osd_failure::IMMEDIATE != 0 {
             let place = crush_view::location_text(&self.osds.map().crush, m.target.0);
             let text = format!("osd.{} failed ({place}) (connection refused reported by osd.{reporter})", m.target);
-            self.mark_failed(now, m.target, text);
+            if self.mark_failed(now, m.target, text) {
+                // A process that is gone answers nobody: others need not wait until it surely knows of this.
+                self.set_dead_epoch(m.target, self.osds.map().epoch);
+            }
             return;
         }
         let failed_for = Duration::from_secs(u64::try_from(m.failed_for_s).unwrap_or(0));
@@ -93,14 +96,16 @@ impl Mon {
         }
     }
 
-    fn mark_failed(&mut self, now: Instant, target: OsdId, text: String) {
+    /// Says whether it was.
+    fn mark_failed(&mut self, now: Instant, target: OsdId, text: String) -> bool {
         let counts = self.osds.upcoming().osd_counts();
         let ratio = counts.up.saturating_sub(1) as f64 / counts.exist.max(1) as f64;
         if !self.osds.upcoming().is_up(target) || ratio < self.option_number("mon_osd_min_up_ratio") {
-            return;
+            return false;
         }
         self.osds.mark_down(target);
         self.cluster_log(now, ClusterLevel::INFO, "cluster", text);
+        true
     }
 
     /// An OSD says that it stops.
@@ -131,7 +136,7 @@ impl Mon {
         }
     }
 
-    fn set_dead_epoch(&mut self, osd: OsdId, epoch: Epoch) {
+    pub(crate) fn set_dead_epoch(&mut self, osd: OsdId, epoch: Epoch) {
         let Some(mut xinfo) = self.osds.upcoming().xinfo(osd).copied() else { return };
         if self.osds.upcoming().exists(osd) && xinfo.dead_epoch < epoch {
             xinfo.dead_epoch = epoch;

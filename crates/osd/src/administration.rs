@@ -80,6 +80,7 @@ impl Osd {
         // Cut off at a day, and a watch needs a moment to be renewed in.
         self.core.watch_timeout_s = settings.number("osd_client_watch_timeout").clamp(1.0, 86_400.0) as u32;
         self.core.complaint = seconds("osd_op_complaint_time");
+        self.core.heartbeats.set(seconds("osd_heartbeat_interval"), seconds("osd_heartbeat_grace"));
         self.core.track = settings.value("osd_enable_op_tracker") == "true";
         self.core.history.set_limits(limits);
         self.core.rooms.set_failsafe_ratio(self.core.settings.number("osd_failsafe_full_ratio"));

@@ -8,6 +8,7 @@ use crate::config::OsdConfig;
 use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
 use crate::deletion::Deletions;
+use crate::heartbeats::Heartbeats;
 use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, USUAL_OBJECT_BYTES};
 use crate::map_follower::MapBlobs;
 use crate::ops::execution::Tuning;
@@ -138,6 +139,8 @@ pub struct Core {
     pub sessions: Sessions,
     /// Sessions to other OSDs.
     pub peers: Peers,
+    /// Who of them lives, and what was promised to whom.
+    pub heartbeats: Heartbeats,
     /// Room in this OSD's store and in those of others.
     pub rooms: Rooms,
     /// The bytes that the store says are taken; 0 where it does not say.
@@ -235,6 +238,7 @@ impl Core {
             placement,
             sessions: Sessions::default(),
             peers: Peers::default(),
+            heartbeats: Heartbeats::new(now),
             rooms: Rooms::default(),
             store_used: 0,
             bad_reads: BadReads::default(),

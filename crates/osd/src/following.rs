@@ -24,6 +24,13 @@ fn resizes(before: &OsdMap, map: &OsdMap) -> bool {
 impl Osd {
     /// New maps.
     pub(crate) fn maps(&mut self, message: &messages::OsdMap) {
+        match self.core.heartbeats.with_held(message) {
+            Some(all) => self.follow_maps(&all),
+            None => self.follow_maps(message),
+        }
+    }
+
+    fn follow_maps(&mut self, message: &messages::OsdMap) {
         let before = Arc::clone(&self.core.map);
         let counters = &mut self.core.counters;
         counters.map_messages.inc();
@@ -34,6 +41,9 @@ impl Osd {
         let followed = follow(&mut self.core.blobs, &before, self.core.config.fsid, message);
         if let Some(trouble) = followed.trouble {
             self.core.log(Level::Error, format!("a map cannot be used: {trouble}"));
+        }
+        if followed.maps.last().is_some_and(|newest| self.holds_back(&newest.map, message)) {
+            return;
         }
         let mut moved = BTreeSet::new();
         let (clients, ranges) = (Arc::clone(&before.blocklist), Arc::clone(&before.range_blocklist));
@@ -127,8 +137,10 @@ impl Osd {
             if self.life.stopping.is_none() {
                 let text = format!("Monitor daemon marked osd.{me} down, but it is still running");
                 self.core.cluster_log.line(self.core.now, crate::cluster_log::Level::WARN, text);
+                self.say_that_it_is_known();
             }
             self.life.boot_sent = Instant::ZERO;
+            self.life.down_since = self.core.now;
         }
         if !up && self.life.stopping.is_some() {
             self.stop();
@@ -165,7 +177,7 @@ impl Osd {
                 reborn.iter().for_each(|osd| pg.peer_reset(&mut self.core, *osd));
             }
         }
-        self.core.peers.watch(companions);
+        self.watch_peers(companions);
         reborn.iter().for_each(|osd| self.tell_room_again(*osd));
         self.tick_peers();
         self.follow_rooms();

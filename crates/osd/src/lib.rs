@@ -23,6 +23,7 @@ pub mod core;
 pub mod counters;
 pub mod deletion;
 pub mod following;
+pub mod heartbeats;
 pub mod life;
 pub mod limits;
 pub mod manager_report;

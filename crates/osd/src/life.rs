@@ -1,12 +1,15 @@
 //! The OSD's own life: boot, beacons, promises to the monitor, reports of others' failures, a clean stop.
 
 use crate::boot::boot_message;
-use crate::core::{Command, Level};
+use crate::core::{Command, Core, Level};
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, SHUTDOWN_WAIT};
 use crate::osd::Osd;
-use base::{Epoch, Instant, OsdId, PgId};
-use wire::messages::{OsdAlive, OsdBeacon, OsdFailure, OsdMarkMeDown, OsdPgTemp, PaxosHead, osd_failure};
+use base::{Duration, Epoch, Instant, OsdId, PgId};
+use wire::messages::{
+    OsdAlive, OsdBeacon, OsdFailure, OsdMarkMeDead, OsdMarkMeDown, OsdPgTemp, PaxosHead, osd_failure,
+};
 use wire::net::Envelope;
+use wire::types::AddrVec;
 
 /// The OSD's own life.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct Life {
     pub(crate) boot_sent: Instant,
     pub(crate) alive_sent: (Epoch, Instant),
     pub(crate) beacon_sent: Instant,
+    /// When this life was marked down.
+    pub(crate) down_since: Instant,
     pub(crate) maps_asked: Instant,
     /// A map waits for the splits and merges that it asks for.
     pub(crate) maps_unstored: bool,
@@ -66,7 +71,10 @@ impl Osd {
             return;
         }
         if !self.life.up && self.life.stopping.is_none() {
-            if now >= self.life.boot_sent + ASK_AGAIN && (self.mon.can_verify() || self.core.config.key.is_none()) {
+            if now >= self.life.boot_sent + ASK_AGAIN
+                && self.is_heard()
+                && (self.mon.can_verify() || self.core.config.key.is_none())
+            {
                 self.life.boot_sent = now;
                 if self.life.boot_epoch == Epoch(0) && self.core.born == Epoch(0) {
                     self.core.born = self.core.epoch();
@@ -103,6 +111,12 @@ impl Osd {
         }
     }
 
+    /// Tells the monitor that this OSD, marked down, serves nobody any more: others need not wait until it surely does not.
+    pub(crate) fn say_that_it_is_known(&mut self) {
+        let (fsid, target, epoch) = (self.core.config.fsid, self.core.me(), self.core.epoch());
+        self.mon.send(Envelope::new(OsdMarkMeDead { paxos: self.paxos(), fsid, target, epoch }));
+    }
+
     pub(crate) fn paxos(&self) -> PaxosHead {
         PaxosHead::new(u64::from(self.core.epoch().0))
     }
@@ -120,17 +134,23 @@ impl Osd {
             return;
         }
         let Some(addrs) = self.core.map.addrs(osd) else { return };
-        let message = OsdFailure {
-            paxos: self.paxos(),
-            fsid: self.core.config.fsid,
-            target: osd,
-            target_addrs: addrs.client.clone(),
-            epoch: self.core.epoch(),
-            flags: osd_failure::FAILED | osd_failure::IMMEDIATE,
-            failed_for_s: 0,
-        };
+        let message = complaint(&self.core, osd, addrs.client.clone(), None);
+        let message = OsdFailure { flags: osd_failure::FAILED | osd_failure::IMMEDIATE, ..message };
         self.core.log(Level::Warn, format!("{osd:?} refuses connections: reported as failed"));
         self.mon.send(Envelope::new(message));
+    }
+}
+
+/// What to tell the monitor of another OSD: for how long it has been silent, or that it is not.
+pub(crate) fn complaint(core: &Core, target: OsdId, target_addrs: AddrVec, silence: Option<Duration>) -> OsdFailure {
+    OsdFailure {
+        paxos: PaxosHead::new(u64::from(core.epoch().0)),
+        fsid: core.config.fsid,
+        target,
+        target_addrs,
+        epoch: core.epoch(),
+        flags: silence.map_or(0, |_| osd_failure::FAILED),
+        failed_for_s: silence.map_or(0, |silence| i32::try_from(silence.as_secs()).unwrap_or(i32::MAX)),
     }
 }
 

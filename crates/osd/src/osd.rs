@@ -107,6 +107,7 @@ impl Osd {
             boot_sent: Instant::ZERO,
             alive_sent: (Epoch(0), Instant::ZERO),
             beacon_sent: Instant::ZERO,
+            down_since: Instant::ZERO,
             maps_asked: Instant::ZERO,
             maps_unstored: false,
             merge_said: Instant::ZERO,
@@ -159,6 +160,7 @@ impl Osd {
             Some(own),
             self.mon.next_wakeup(),
             self.core.peers.next_wakeup(),
+            self.core.heartbeats.next_wakeup(),
             self.core.copies.next_wakeup(),
             stats,
             life.stopping,
@@ -183,6 +185,7 @@ impl Osd {
         self.mon.handle_timer(now);
         self.drain_mon();
         self.tick_peers();
+        self.tick_heartbeats();
         self.ring_alarms();
         self.tick_scrubs();
         self.schedule_deletions();
@@ -209,10 +212,11 @@ impl Osd {
             NetEvent::Message { conn, envelope } => self.message(conn, envelope),
             NetEvent::Opened { conn, peer } => {
                 if self.core.peers.owner(conn).is_some() {
-                    self.core.peers.opened(conn);
+                    let probed = self.core.peers.opened(conn);
                     // Where both opened one, the peer asks on ours: what it may do does not depend on who was first.
                     let caps = TicketCaps { allow_all: true, ..TicketCaps::default() };
                     self.core.sessions.open(conn, Arc::new(Peer { caps, ..Peer::clone(&peer) }));
+                    probed.into_iter().for_each(|osd| self.ping(osd));
                 } else if !self.core.sessions.open(conn, peer) {
                     self.core.net(NetCommand::Close { conn });
                 }
@@ -233,6 +237,7 @@ impl Osd {
                 } else {
                     self.core.sessions.close(conn);
                     if let Some(osd) = self.core.peers.closed(conn, why, now) {
+                        self.core.heartbeats.is_gone(osd);
                         self.report_failure(osd);
                     }
                 }

@@ -12,6 +12,7 @@ impl Osd {
         match &envelope.message {
             Message::OsdRoom(room) => return self.peer_has_room(from, room),
             Message::OsdTenants(news) => return self.core.tenants.told(self.core.now, from, news),
+            Message::OsdPing(ping) => return self.pinged(conn, from, ping),
             Message::SubWrite(write) => self.note_replicated(write),
             _ => {}
         }

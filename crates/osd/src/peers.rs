@@ -19,8 +19,9 @@ struct PeerSession {
     addrs: AddrVec,
     work: ConnId,
     probe: Option<ConnId>,
+    /// The probe stands.
+    stands: bool,
     probe_at: Instant,
-    refused: bool,
     reported_at: Instant,
 }
 
@@ -50,7 +51,7 @@ impl Peers {
         let addrs = map.addrs(osd)?.cluster.clone();
         let work = self.open(osd, &addrs, Policy::Lossless, out);
         let (probe_at, reported_at) = (Instant::ZERO, Instant::ZERO);
-        self.sessions.insert(osd, PeerSession { addrs, work, probe: None, probe_at, refused: false, reported_at });
+        self.sessions.insert(osd, PeerSession { addrs, work, probe: None, stands: false, probe_at, reported_at });
         Some(work)
     }
 
@@ -108,20 +109,25 @@ impl Peers {
             }
             self.broken.insert(osd, now + PEER_PROBE_INTERVAL);
         } else if session.probe == Some(conn) {
+            // At once after the break of a session that stood, at leisure where there was none.
+            let broke = core::mem::take(&mut session.stands) && why == CloseReason::Fault;
             session.probe = None;
-            // At once after the break of a session that stood, at leisure after a refusal.
-            session.probe_at =
-                if why == CloseReason::Fault && !session.refused { now } else { now + PEER_PROBE_INTERVAL };
-            session.refused = why == CloseReason::Refused;
+            session.probe_at = if broke { now } else { now + PEER_PROBE_INTERVAL };
         }
         (why == CloseReason::Refused).then_some(osd)
     }
 
-    /// A probe stands: the peer lives.
-    pub fn opened(&mut self, conn: ConnId) {
-        if let Some(session) = self.by_conn.get(&conn).and_then(|osd| self.sessions.get_mut(osd)) {
-            session.refused = false;
-        }
+    /// A session stands: the peer lives. Gives the peer if it is the probe.
+    pub fn opened(&mut self, conn: ConnId) -> Option<OsdId> {
+        let osd = *self.by_conn.get(&conn)?;
+        let session = self.sessions.get_mut(&osd)?;
+        session.stands |= session.probe == Some(conn);
+        (session.probe == Some(conn)).then_some(osd)
+    }
+
+    /// The session to `osd` on which nothing waits behind work, if it stands.
+    pub fn probe(&self, osd: OsdId) -> Option<ConnId> {
+        self.sessions.get(&osd).filter(|session| session.stands)?.probe
     }
 
     /// Opens what is due. Gives the peers whose work session is a new one: what was sent on the old is lost.

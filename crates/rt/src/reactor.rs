@@ -184,11 +184,10 @@ async fn connect<D: Daemon + 'static>(id: StreamId, to: SocketAddr, shared: Rc<S
     shared.work.notify_one();
 }
 
+/// Only a refusal says that no process is there. A host or network that cannot be reached may well live, and serve.
 fn fault(error: &std::io::Error) -> StreamFault {
     match error.kind() {
-        ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
-            StreamFault::Refused
-        }
+        ErrorKind::ConnectionRefused => StreamFault::Refused,
         _ => StreamFault::Broken,
     }
 }

@@ -21,7 +21,7 @@ use crate::replication::ReplicatedWrite;
 use crate::reply;
 use crate::session::{Share, Until};
 use crate::watch::Effect;
-use base::{Bug, EVersion, Epoch, Errno, Instant};
+use base::{Bug, EVersion, Epoch, Errno, Instant, OsdId};
 use bytes::Bytes;
 use qos::GroupId;
 use std::sync::Arc;
@@ -154,7 +154,7 @@ impl Pg {
         if self.sets.acting_primary != core.me() {
             return self.read_at_replica(core, request);
         }
-        if !self.is_active() {
+        if !self.is_active() || !self.has_lease(core) {
             request.stamps.waited = core.now;
             if self.waiting.len() >= PG_WAITING_MAX || self.cannot_serve() {
                 crate::requests::hold_requests(core, request.conn, self.id, Until::Active);
@@ -664,6 +664,20 @@ impl Pg {
         for request in core::mem::take(&mut self.waiting) {
             crate::requests::hold_requests(core, request.conn, self.id, Until::Active);
             core.sessions.release(request.bytes);
+        }
+    }
+
+    /// Whether every other member has promised not to go on without this one yet: then what it has is the newest.
+    pub(super) fn has_lease(&self, core: &Core) -> bool {
+        let mut others = self.sets.acting.iter().filter(|osd| **osd != core.me() && **osd != OsdId::NONE);
+        others.all(|osd| core.heartbeats.has_lease(core.now, *osd))
+    }
+
+    /// A member has promised again after a while: starts what has waited for that.
+    pub(crate) fn lease_renewed(&mut self, core: &mut Core) {
+        if self.is_active() && self.has_lease(core) {
+            crate::requests::resume_requests(core, self.id);
+            self.start_waiting(core);
         }
     }
 

@@ -73,7 +73,10 @@ impl Pg {
             self.send_replica_reads_away(core);
             self.replica_reads.peering = peering;
         }
-        if self.is_settled(&request.object) {
+        if !self.has_lease(core) {
+            // The others may have gone on without this member; the primary knows.
+            to_primary(core, request);
+        } else if self.is_settled(&request.object) {
             self.start_replica_read(core, request);
         } else if self.replica_reads.waiting.len() >= PG_WAITING_MAX {
             to_primary(core, request);

@@ -6,6 +6,7 @@ use base::rng::SecretRng;
 use base::{Duration, Epoch, Instant, OsdId, PgId, PoolId, Rng};
 use bytes::Bytes;
 use maps::osd_map::MapFlags;
+use maps::osd_state::OsdXInfo;
 use maps::osd_state::WEIGHT_ONE;
 use maps::stats::OsdStat;
 use maps::{Incremental, OsdAddrs, OsdMap, OsdState, PgPool};
@@ -13,7 +14,7 @@ use osd::{BootImage, Command, Osd, OsdConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{CollectionId, Completion, MemoryStore, ObjectId, ObjectStore, Op, ReadRequest, ReadWhat, StoreError};
-use wire::messages::{self, Message, OsdMap as OsdMapMessage, OsdOp, OsdOpReply};
+use wire::messages::{self, Message, OsdMap as OsdMapMessage, OsdOp, OsdOpReply, osd_failure};
 use wire::net::{CloseReason, ConnId, Envelope, NetCommand, NetEvent, Peer, Policy, TicketCaps};
 use wire::osd::{ObjectLocator, OpCode, OsdOpItem, RequestFlags, SpgId};
 use wire::types::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
@@ -307,8 +308,23 @@ impl Cluster {
 
     pub(crate) fn mark_down(&mut self, osd: i32) {
         if self.map.is_up(OsdId(osd)) {
-            self.publish(|_, inc| inc.new_state.extend([(OsdId(osd), OsdState::UP)]));
+            // Whether its process is gone a real monitor hears from those whom it refuses.
+            let dead = (!self.nodes.contains_key(&osd)).then(|| (OsdId(osd), self.dead(osd)));
+            self.publish(|_, inc| {
+                inc.new_state.extend([(OsdId(osd), OsdState::UP)]);
+                inc.new_xinfo.extend(dead);
+            });
         }
+    }
+
+    /// What shows that the last life of an OSD is over.
+    fn dead(&self, osd: i32) -> OsdXInfo {
+        OsdXInfo { dead_epoch: self.map.epoch, ..self.map.xinfo(OsdId(osd)).copied().unwrap_or_default() }
+    }
+
+    fn mark_dead(&mut self, osd: i32) {
+        let dead = (OsdId(osd), self.dead(osd));
+        self.publish(|_, inc| inc.new_xinfo.extend([dead]));
     }
 
     pub(crate) fn mark_out(&mut self, osd: i32) {
@@ -352,9 +368,11 @@ impl Cluster {
             Message::OsdAlive(m) => self.publish(|_, inc| inc.new_up_thru.extend([(OsdId(osd), m.want)])),
             Message::OsdPgTemp(m) => self.publish(|_, inc| inc.new_pg_temp.extend(m.pg_temp)),
             Message::OsdPgReadyToMerge(m) => self.merge_as_told(&m),
-            Message::OsdFailure(m) => self.mark_down(m.target.0),
+            Message::OsdFailure(m) if m.flags & osd_failure::IMMEDIATE != 0 => self.mark_down(m.target.0),
+            Message::OsdMarkMeDead(m) => self.mark_dead(m.target.0),
             Message::OsdMarkMeDown(m) => {
                 self.mark_down(m.target.0);
+                self.mark_dead(m.target.0);
                 let envelope = Envelope::new(*m);
                 self.deliver(End::Osd(osd), conn, NetEvent::Message { conn, envelope });
             }

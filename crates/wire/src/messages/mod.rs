@@ -173,6 +173,7 @@ table! {
     PgCommitted,
     OsdRoom,
     OsdTenants,
+    OsdPing,
 }
 
 /// A message's three sections as they travel, with what the header says about their format.

@@ -3,7 +3,7 @@
 //! The format is ours, not Ceph's: type numbers from 0x4C00, where Ceph has none. Structures that belong to the OSD
 //! (log entries, PG records, transactions, object names) travel as blobs that crate `osd` opens.
 //!
-//! Every message but `OsdRoom` and `OsdTenants` names its placement group, the sender's map epoch (`map_epoch`), by which
+//! Every message but `OsdRoom`, `OsdTenants` and `OsdPing` names its placement group, the sender's map epoch (`map_epoch`), by which
 //! a receiver tells a message of a past interval and waits for a map that it does not have yet, and the peering it
 //! belongs to (`peering`: the primary's map epoch when that began; answers echo it).
 
@@ -55,6 +55,16 @@ message! {
     OsdTenants(0x4C17, 1, 1) {
         /// Each tenant of which there is news.
         tenants: Vec<TenantNews>,
+    }
+
+    /// To those with whom placement groups are shared, and back: a sign of life. Of no group, map or peering.
+    OsdPing(0x4C18, 1, 1) {
+        /// When the one who asks sent it, by its own clock, in nanoseconds; an answer repeats it.
+        sent_ns: u64,
+        /// For how long after that the one who asks relies on the answer; in an answer, 0 where it promises nothing.
+        lease_ns: u64,
+        /// Whether it is an answer.
+        answers: bool,
     }
 
     /// Primary to anyone who may hold the placement group: what do you have?
@@ -505,6 +515,7 @@ mod tests {
                 tenants: vec![TenantNews { tenant: 7, requests: 1, bytes: 2, reserved_ns: 3, waits: true }; 2],
             }
             .into(),
+            OsdPing { sent_ns: 5, lease_ns: 16_000_000_000, answers: true }.into(),
             PgQuery { pg, map_epoch, peering }.into(),
             PgNotify { pg, map_epoch, peering, born: Epoch(2), info: Some(blob("info")), missing: 7 }.into(),
             PgLogQuery { pg, map_epoch, peering }.into(),

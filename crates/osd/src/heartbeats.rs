@@ -1,0 +1,415 @@
+//! Signs of life between OSDs: who has fallen silent, and until when this OSD may answer clients by what it has.
+//!
+//! An OSD that is cut off does not hear that others have gone on without it, and what it would answer its clients may be
+//! old. So each answered ping is a lease: whoever answers promises to follow no map that shows the asker as down before
+//! the lease is over, unless the asker is known to be dead or to know of it itself. Nobody goes on without an OSD unless
+//! a member of the groups that it served takes part; so as long as all their other members have promised, what the OSD
+//! has is the newest. Without a promise from each, its clients wait.
+//!
+//! Ceph leases reads group by group (v16.2 `src/osd/PeeringState.cc`, `recalc_readable_until`, and the state WAIT of
+//! peering), for the same part of the grace. Ours are between OSDs, and bind whoever follows the map, not peering.
+//!
+//! Invariants: a lease counts from when its ping was sent, a promise from when that was answered, and lasts longer by
+//! what clocks may differ in pace. Who follows, or holds back, a map that shows an OSD as down promises it nothing. An OSD
+//! that begins does not know what it has promised in its life before: it has promised everybody.
+//!
+//! Read next: `peers` (the sessions that pings take), `following` (maps).
+
+use crate::core::Level;
+use crate::life::complaint;
+use crate::osd::Osd;
+use base::{Duration, Epoch, Instant, OsdId};
+use maps::OsdMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use wire::messages::{self, OsdPing};
+use wire::net::{ConnId, Envelope};
+
+/// What of the grace a lease lasts (`osd_pool_default_read_lease_ratio`, 0.8): it ends before others may go on.
+const LEASE_FIFTHS: u32 = 4;
+/// How much longer a promise lasts, as a part of the lease: more than clocks of working machines differ in pace.
+const PROMISE_EXTRA_PART: u32 = 16;
+/// The longest lease that another OSD is granted, whatever it asks for.
+const LEASE_MAX: Duration = Duration::from_secs(300);
+/// How often to look whether a map that was held back may be followed.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Maps that may be held back: a cluster makes some ten a second at the worst, and promises last for seconds.
+const HELD_MAPS_MAX: usize = 4096;
+/// Whom an OSD that was marked down pings at the most, to see whether it can be heard.
+const OTHERS_ASKED_MAX: usize = 10;
+
+/// What is known of one peer's life.
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    /// Since when it is watched.
+    since: Instant,
+    /// When the newest ping that it has answered was sent.
+    answered: Instant,
+    /// When the newest one was sent that it has answered with a promise.
+    leased: Instant,
+    /// The monitor has been told that it is silent.
+    complained: bool,
+}
+
+/// Who lives, and what was promised.
+#[derive(Debug)]
+pub struct Heartbeats {
+    every: Duration,
+    grace: Duration,
+    peers: BTreeMap<OsdId, Beat>,
+    promised: BTreeMap<OsdId, Instant>,
+    /// Whose death in the map is held back.
+    denied: BTreeSet<OsdId>,
+    began: Instant,
+    round: Instant,
+    look_again: Option<Instant>,
+    /// The maps that wait. A monitor sends none twice in a session.
+    held: Option<Box<messages::OsdMap>>,
+}
+
+impl Heartbeats {
+    /// Those of an OSD that begins, with Ceph's times.
+    pub fn new(now: Instant) -> Heartbeats {
+        let (every, grace) = (Duration::from_secs(6), Duration::from_secs(20));
+        Heartbeats {
+            every,
+            grace,
+            peers: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            denied: BTreeSet::new(),
+            began: now,
+            round: Instant::ZERO,
+            look_again: None,
+            held: None,
+        }
+    }
+
+    /// Sets `osd_heartbeat_interval` and `osd_heartbeat_grace`. Leases have to be renewed before they end: with a short
+    /// grace, pings come sooner.
+    pub fn set(&mut self, interval: Duration, grace: Duration) {
+        self.grace = grace.clamp(Duration::from_secs(1), LEASE_MAX);
+        self.every = interval.clamp(Duration::from_millis(100), self.grace / 5);
+    }
+
+    fn lease(&self) -> Duration {
+        self.grace / 5 * LEASE_FIFTHS
+    }
+
+    /// Whether what this OSD has is surely the newest as far as `osd`, a member of the same group, could know otherwise.
+    pub fn has_lease(&self, now: Instant, osd: OsdId) -> bool {
+        self.peers.get(&osd).is_some_and(|beat| now < beat.leased + self.lease())
+    }
+
+    /// Watches these and nobody else. Gives those who are new.
+    fn watch(&mut self, now: Instant, osds: impl Iterator<Item = OsdId>) -> Vec<OsdId> {
+        let mut before = core::mem::take(&mut self.peers);
+        let begin = Beat { since: now, answered: Instant::ZERO, leased: Instant::ZERO, complained: false };
+        let mut new = Vec::new();
+        for osd in osds {
+            let known = before.remove(&osd);
+            new.extend(known.is_none().then_some(osd));
+            self.peers.insert(osd, known.unwrap_or(begin));
+        }
+        new
+    }
+
+    /// Begins a round of pings, if it is time. Who has slept through more than a round knows nothing of others' silence.
+    fn begins_round(&mut self, now: Instant) -> bool {
+        if now < self.round + self.every {
+            return false;
+        }
+        if now > self.round + self.every * 2 {
+            self.peers.values_mut().for_each(|beat| beat.since = now);
+        }
+        self.round = now;
+        true
+    }
+
+    /// Who does not answer, and for how long; remembers that it was complained of.
+    fn silent(&mut self, now: Instant) -> Vec<(OsdId, Duration)> {
+        let grace = self.grace;
+        let mut silent = Vec::new();
+        for (osd, beat) in &mut self.peers {
+            let silence = now.since(beat.since.max(beat.answered));
+            if silence >= grace {
+                beat.complained = true;
+                silent.push((*osd, silence));
+            }
+        }
+        silent
+    }
+
+    /// `osd` has answered the ping sent at `sent`, with a promise or without. Says whether that made a lease where there was
+    /// none, and whether the monitor was told that it is silent.
+    fn answered(&mut self, now: Instant, osd: OsdId, sent: Instant, promises: bool) -> (bool, bool) {
+        let lapsed = !self.has_lease(now, osd);
+        match self.peers.get_mut(&osd) {
+            Some(beat) if sent > beat.answered && sent <= now => {
+                beat.answered = sent;
+                if promises {
+                    beat.leased = sent;
+                }
+                (lapsed && promises, core::mem::replace(&mut beat.complained, false))
+            }
+            _ => (false, false),
+        }
+    }
+
+    /// Promises `osd` a lease, unless its death is held back.
+    fn promise(&mut self, now: Instant, osd: OsdId, lease: Duration) -> bool {
+        if self.denied.contains(&osd) {
+            return false;
+        }
+        let until = now + longer(lease.min(LEASE_MAX));
+        let promised = self.promised.entry(osd).or_insert(until);
+        *promised = until.max(*promised);
+        true
+    }
+
+    /// Until when what was promised to `osd` binds.
+    fn bound_until(&self, osd: OsdId) -> Instant {
+        let before = self.began + longer(self.lease());
+        self.promised.get(&osd).map_or(before, |promised| before.max(*promised))
+    }
+
+    /// The process at the address that the map shows for `osd` is gone, and with it whoever relied on a promise.
+    pub fn is_gone(&mut self, osd: OsdId) {
+        self.promised.insert(osd, Instant::ZERO);
+    }
+
+    /// Whether enough of those who were asked since `then` have answered: a third, as Ceph has it
+    /// (`osd_heartbeat_min_healthy_ratio`).
+    fn is_heard(&self, then: Instant) -> bool {
+        let answers = self.peers.values().filter(|beat| beat.answered >= then).count();
+        answers * 3 >= self.peers.len()
+    }
+
+    /// Keeps maps that may not be followed yet.
+    fn hold(&mut self, maps: &messages::OsdMap) {
+        self.held = Some(Box::new(maps.clone()));
+    }
+
+    /// The maps that were held back, together with new ones: beyond a bound those are lost, and come with the monitor's
+    /// next session.
+    pub fn with_held(&mut self, news: &messages::OsdMap) -> Option<Box<messages::OsdMap>> {
+        let mut all = self.held.take()?;
+        if all.full.len() + all.incremental.len() < HELD_MAPS_MAX {
+            all.full.extend(news.full.iter().map(|(epoch, map)| (*epoch, map.clone())));
+            all.incremental.extend(news.incremental.iter().map(|(epoch, map)| (*epoch, map.clone())));
+            all.newest = all.newest.max(news.newest);
+        }
+        Some(all)
+    }
+
+    /// When something is due.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        let round = (!self.peers.is_empty()).then(|| self.round + self.every);
+        round.into_iter().chain(self.look_again).min()
+    }
+}
+
+fn longer(lease: Duration) -> Duration {
+    lease + lease / PROMISE_EXTRA_PART
+}
+
+/// Whether a map shows that the last life of an OSD is over: it said so itself, or its process was seen to be gone
+/// (`OSDMap::is_dead`).
+fn is_dead(map: &OsdMap, osd: OsdId) -> bool {
+    let (Some(info), Some(more)) = (map.info(osd), map.xinfo(osd)) else { return false };
+    more.dead_epoch > Epoch(0) && more.dead_epoch >= info.up_from
+}
+
+impl Osd {
+    /// Pings whom this OSD watches, and tells the monitor who does not answer.
+    pub(crate) fn tick_heartbeats(&mut self) {
+        let now = self.core.now;
+        if self.core.heartbeats.look_again.is_some_and(|at| at <= now) {
+            self.core.heartbeats.look_again = None;
+            self.maps(&messages::OsdMap { fsid: self.core.config.fsid, ..messages::OsdMap::default() });
+        }
+        if !self.core.heartbeats.begins_round(now) {
+            return;
+        }
+        let watched: Vec<OsdId> = self.core.heartbeats.peers.keys().copied().collect();
+        watched.into_iter().for_each(|osd| self.ping(osd));
+        if !self.life.up || self.life.stopping.is_some() {
+            return;
+        }
+        for (osd, silence) in self.core.heartbeats.silent(now) {
+            let Some(addrs) = self.core.map.addrs(osd).filter(|_| self.core.map.is_up(osd)) else { continue };
+            let message = complaint(&self.core, osd, addrs.client.clone(), Some(silence));
+            self.mon.send(Envelope::new(message));
+            // Once is enough to read of it; the monitor may not have heard.
+            if silence < self.core.heartbeats.grace + self.core.heartbeats.every {
+                self.core.log(Level::Warn, format!("{osd:?} has not answered for {} s", silence.as_secs()));
+            }
+        }
+    }
+
+    /// Says whom to watch: those with whom groups are shared or, once marked down, some of those who are up.
+    pub(crate) fn watch_peers(&mut self, companions: BTreeSet<OsdId>) {
+        let (me, now, map) = (self.core.me(), self.core.now, Arc::clone(&self.core.map));
+        let again = !self.life.up && self.life.boot_epoch > Epoch(0);
+        let others = || map.osd_ids().filter(|osd| *osd != me && map.is_up(*osd)).take(OTHERS_ASKED_MAX);
+        let watched = if again { others().collect() } else { companions };
+        let new = self.core.heartbeats.watch(now, watched.iter().copied().filter(|osd| map.is_up(*osd)));
+        self.core.peers.watch(watched);
+        // Where there is a session already; a new one brings a ping by itself.
+        new.into_iter().for_each(|osd| self.ping(osd));
+    }
+
+    /// Whether others hear this OSD, which the map shows as down: where none does, coming up would stop them again.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.life.boot_epoch == Epoch(0) || self.core.heartbeats.is_heard(self.life.down_since)
+    }
+
+    /// Pings a peer, where there is a session for that.
+    pub(crate) fn ping(&mut self, osd: OsdId) {
+        if let Some(conn) = self.core.peers.probe(osd) {
+            let lease_ns = u64::try_from(self.core.heartbeats.lease().as_nanos()).unwrap_or(u64::MAX);
+            let ping = OsdPing { sent_ns: self.core.now.0, lease_ns, answers: false };
+            self.core.send(conn, Envelope::new(ping));
+        }
+    }
+
+    /// A ping, or an answer to one.
+    pub(crate) fn pinged(&mut self, conn: ConnId, from: OsdId, ping: &OsdPing) {
+        let now = self.core.now;
+        if !ping.answers {
+            // Whom the map shows as down it is too late to promise anything: others may have gone on without it.
+            let promises = self.core.map.is_up(from)
+                && self.core.heartbeats.promise(now, from, Duration::from_nanos(ping.lease_ns));
+            let lease_ns = if promises { ping.lease_ns } else { 0 };
+            return self.core.send(conn, Envelope::new(OsdPing { answers: true, lease_ns, ..*ping }));
+        }
+        let (lapsed, complained) = self.core.heartbeats.answered(now, from, Instant(ping.sent_ns), ping.lease_ns > 0);
+        if complained && let Some(addrs) = self.core.map.addrs(from) {
+            let message = complaint(&self.core, from, addrs.client.clone(), None);
+            self.mon.send(Envelope::new(message));
+        }
+        if lapsed {
+            for pg in self.pgs.values_mut().filter(|pg| !pg.waiting.is_empty()) {
+                pg.lease_renewed(&mut self.core);
+            }
+            self.run();
+        }
+    }
+
+    /// Whether a map that has come may not be followed yet: it shows somebody as down who may still answer clients, and
+    /// relies on a promise.
+    pub(crate) fn holds_back(&mut self, newest: &OsdMap, message: &messages::OsdMap) -> bool {
+        let (me, now, before) = (self.core.me(), self.core.now, &self.core.map);
+        let beats = &mut self.core.heartbeats;
+        let left = |osd: OsdId| {
+            let since = newest.info(osd).map_or(Epoch(0), |info| info.down_at);
+            !newest.is_up(osd) && (since > before.epoch || before.is_up(osd)) && !is_dead(newest, osd)
+        };
+        let osds: BTreeSet<OsdId> = newest.osd_ids().chain(before.osd_ids()).collect();
+        let bound: Vec<OsdId> =
+            osds.into_iter().filter(|osd| *osd != me && beats.bound_until(*osd) > now && left(*osd)).collect();
+        if before.epoch == Epoch(0) || bound.is_empty() {
+            beats.denied.clear();
+            beats.look_again = None;
+            return false;
+        }
+        let until = bound.iter().map(|osd| beats.bound_until(*osd)).max().unwrap_or(now);
+        beats.look_again = Some(until.min(now + LOOK_AGAIN));
+        if bound.iter().any(|osd| !beats.denied.contains(osd)) {
+            let (epoch, wait) = (newest.epoch, until.since(now).as_secs_f64());
+            let text = format!("{bound:?} may still answer clients: map {epoch} waits for up to {wait:.1} s");
+            beats.denied.extend(bound);
+            self.core.log(Level::Info, text);
+        }
+        self.core.heartbeats.hold(message);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: OsdId = OsdId(3);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_secs(1000) + Duration::from_millis(ms)
+    }
+
+    fn beats() -> Heartbeats {
+        let mut beats = Heartbeats::new(at(0));
+        beats.set(Duration::from_secs(1), Duration::from_secs(10));
+        beats.watch(at(0), [PEER].into_iter());
+        beats
+    }
+
+    #[test]
+    fn a_lease_counts_from_the_ping_and_a_promise_from_its_answer() {
+        let (mut asks, mut answers) = (beats(), beats());
+        assert!(!asks.has_lease(at(0), PEER));
+        assert!(answers.promise(at(20_000), PEER, asks.lease()));
+        assert_eq!(asks.answered(at(20_100), PEER, at(19_900), true), (true, false));
+        assert!(asks.has_lease(at(27_899), PEER) && !asks.has_lease(at(27_900), PEER));
+        assert_eq!(answers.bound_until(PEER), at(28_500));
+        // An answer that comes late, or from the future, changes nothing.
+        assert_eq!(asks.answered(at(20_200), PEER, at(19_000), true), (false, false));
+        assert_eq!(asks.answered(at(20_200), PEER, at(30_000), true), (false, false));
+        assert!(!asks.has_lease(at(27_900), PEER));
+        answers.is_gone(PEER);
+        assert!(answers.bound_until(PEER) < at(20_000));
+    }
+
+    #[test]
+    fn an_answer_without_a_promise_is_a_sign_of_life_and_no_lease() {
+        let mut beats = beats();
+        assert_eq!(beats.answered(at(100), PEER, at(90), false), (false, false));
+        assert!(!beats.has_lease(at(100), PEER) && beats.is_heard(at(50)));
+        assert_eq!(beats.answered(at(200), PEER, at(190), true), (true, false));
+        assert!(beats.has_lease(at(200), PEER));
+    }
+
+    #[test]
+    fn who_begins_has_promised_everybody() {
+        assert_eq!(beats().bound_until(OsdId(9)), at(8_500));
+    }
+
+    #[test]
+    fn who_is_denied_gets_no_promise() {
+        let mut beats = beats();
+        beats.denied.insert(PEER);
+        assert!(!beats.promise(at(1), PEER, Duration::from_secs(8)));
+    }
+
+    #[test]
+    fn silence_is_told_after_the_grace_and_taken_back() {
+        let mut beats = beats();
+        for second in 0..10 {
+            assert!(beats.begins_round(at(second * 1000)));
+            assert!(!beats.begins_round(at(second * 1000 + 500)));
+            assert_eq!(beats.silent(at(second * 1000)), []);
+        }
+        assert!(beats.begins_round(at(10_000)));
+        assert_eq!(beats.silent(at(10_000)), [(PEER, Duration::from_secs(10))]);
+        assert_eq!(beats.answered(at(10_500), PEER, at(10_400), true), (true, true));
+        assert_eq!(beats.silent(at(10_600)), []);
+    }
+
+    #[test]
+    fn who_has_slept_complains_of_nobody() {
+        let mut beats = beats();
+        assert!(beats.begins_round(at(0)));
+        assert!(beats.begins_round(at(60_000)));
+        assert_eq!(beats.silent(at(60_000)), []);
+    }
+
+    #[test]
+    fn a_third_of_those_asked_has_to_answer() {
+        let mut beats = beats();
+        beats.watch(at(0), (1..=4).map(OsdId));
+        beats.answered(at(100), OsdId(1), at(90), true);
+        assert!(!beats.is_heard(at(50)));
+        beats.answered(at(100), OsdId(2), at(90), true);
+        assert!(beats.is_heard(at(50)) && !beats.is_heard(at(95)));
+        beats.watch(at(0), core::iter::empty());
+        assert!(beats.is_heard(at(95)));
+    }
+}

@@ -10,46 +10,9 @@ import time
 import unittest
 
 from harness import Loligo, OwnCluster, has_ended, run, wait_for
+from verifying import Workers
 
 SECONDS = float(os.environ.get("LOLIGO_RECOVERY_SECONDS", 4))
-
-# One request at a time: writes whole objects, reads others back, and says at its end what it saw.
-WORKER = r"""
-import json, random, rados, sys, time
-conf, prefix, stop = sys.argv[1], sys.argv[2], sys.argv[3]
-rng = random.Random(prefix)
-cluster = rados.Rados(conffile=conf); cluster.connect()
-io = cluster.open_ioctx("p")
-versions, ops, wrong, longest = {}, 0, [], 0.0
-def content(name, version):
-    size = (20, 4096, 70000, 300000)[hash_of(name) % 4]
-    return (f"{name} {version} " * (size // 4)).encode()[:size]
-def hash_of(name):
-    return sum(name.encode())
-def check(name):
-    if io.read(name, 1 << 20) != content(name, versions[name]):
-        wrong.append(name)
-import os
-log = open(stop + ".ops." + prefix, "w")
-while not os.path.exists(stop):
-    name = f"{prefix}.{rng.randrange(60)}"
-    began = time.monotonic()
-    if name in versions and rng.random() < 0.4:
-        check(name)
-    else:
-        version = versions.get(name, 0) + 1
-        io.write_full(name, content(name, version))
-        io.set_xattr(name, "v", str(version).encode())
-        versions[name] = version
-    longest = max(longest, time.monotonic() - began)
-    ops += 1
-    log.seek(0); log.write(f"{ops:12}"); log.flush()
-for name in versions:
-    check(name)
-    if io.get_xattr(name, "v") != str(versions[name]).encode():
-        wrong.append(name + " (xattr)")
-print(json.dumps({"ops": ops, "longest_s": longest, "objects": len(versions), "wrong": wrong}))
-"""
 
 
 class Recovery(OwnCluster):
@@ -57,14 +20,15 @@ class Recovery(OwnCluster):
         super().setUp()
         self.cluster.up("--processes", "--osds", "4", "--store", "extent")
         self.conf = self.cluster.conf
-        self.workers, self.osds = [], []
+        self.workers, self.fio, self.osds = Workers(self.conf, self.parent), None, []
         run("ceph", "osd", "pool", "create", "p", "16", "16", conf=self.conf)
         wait_for(self.is_clean, "a new pool is clean")
 
     def tearDown(self):
-        for worker in self.workers:
-            worker.kill()
-            worker.communicate()
+        self.workers.kill()
+        if self.fio:
+            self.fio.kill()
+            self.fio.communicate()
         super().tearDown()
         for osd in self.osds:
             osd.wait(timeout=60)
@@ -90,39 +54,24 @@ class Recovery(OwnCluster):
         self.osds.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         wait_for(lambda: self.is_up(osd), f"osd.{osd} is up again")
 
-    def work(self, count=3):
-        stop = self.parent / "stop"
-        stop.unlink(missing_ok=True)
-        for number in range(count):
-            command = ["/usr/bin/python3", "-c", WORKER, str(self.conf), f"w{number}", str(stop)]
-            self.workers.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        wait_for(lambda: self.ops(count) > 100, "clients work")
-
-    def ops(self, count=3):
-        files = [self.parent / f"stop.ops.w{number}" for number in range(count)]
-        return sum(int(file.read_text() or 0) for file in files if file.exists())
-
     def end_work(self):
-        (self.parent / "stop").touch()
-        reports = [json.loads(worker.communicate(timeout=120)[0]) for worker in self.workers]
-        self.workers = []
-        self.assertEqual([report["wrong"] for report in reports], [[]] * len(reports))
-        return max(report["longest_s"] for report in reports)
+        wrong, longest = self.workers.end()
+        self.assertEqual(wrong, [])
+        return longest
 
     def wait_until_clean(self):
         """Clients get on while recovery does."""
-        before = self.ops()
         wait_for(self.is_clean, "everything is clean", seconds=120)
-        wait_for(lambda: self.ops() > before + 20, "clients go on")
+        self.workers.go_on()
 
     def test_a_killed_osd_comes_back_to_what_was_written_without_it(self):
-        self.work()
+        self.workers.begin()
         for osd in (0, 2):
             self.kill(osd)
             wait_for(lambda: not self.is_up(osd), f"osd.{osd} is down")
-            before = self.ops()
+            before = self.workers.ops()
             time.sleep(SECONDS)
-            self.assertGreater(self.ops(), before)
+            self.assertGreater(self.workers.ops(), before)
             self.assertIn("PG_DEGRADED", run("ceph", "health", "detail", conf=self.conf).stdout)
             self.start(osd)
             self.wait_until_clean()
@@ -131,7 +80,7 @@ class Recovery(OwnCluster):
     def test_an_osd_is_replaced_by_an_empty_one(self):
         for option, value in (("osd_min_pg_log_entries", 1), ("osd_max_pg_log_entries", 10)):
             run("ceph", "config", "set", "osd", option, value, conf=self.conf)
-        self.work()
+        self.workers.begin()
         time.sleep(SECONDS)
         for osd in (1, 3):
             self.kill(osd)
@@ -146,18 +95,17 @@ class Recovery(OwnCluster):
         self.end_work()
 
     def test_fio_verifies_what_it_wrote_past_a_dead_osd(self):
-        fio = subprocess.Popen(
+        self.fio = fio = subprocess.Popen(
             ["fio", "--name=t", "--ioengine=rados", "--pool=p", "--clientname=admin", f"--conf={self.conf}",
              "--nrfiles=32", "--rw=randwrite", "--bs=16k", "--size=64m", "--iodepth=8", "--verify=crc32c", "--do_verify=1",
              "--verify_fatal=1", "--rate_iops=250", "--output-format=json"], stdout=subprocess.PIPE, text=True)
-        self.workers.append(fio)
         time.sleep(2)
         self.kill(1)
         wait_for(lambda: not self.is_up(1), "osd.1 is down")
         time.sleep(SECONDS)
         self.start(1)
         out = fio.communicate(timeout=200)[0]
-        self.workers = []
+        self.fio = None
         job = json.loads(out[out.index("{"):])["jobs"][0]
         self.assertEqual(job["error"], 0)
         self.assertEqual(job["read"]["total_ios"], job["write"]["total_ios"])

@@ -160,16 +160,14 @@ impl Heartbeats {
         if self.denied.contains(&osd) {
             return false;
         }
-        let until = now + longer(lease.min(LEASE_MAX));
-        let promised = self.promised.entry(osd).or_insert(until);
-        *promised = until.max(*promised);
+        let until = (now + longer(lease.min(LEASE_MAX))).max(self.bound_until(osd));
+        self.promised.insert(osd, until);
         true
     }
 
     /// Until when what was promised to `osd` binds.
     fn bound_until(&self, osd: OsdId) -> Instant {
-        let before = self.began + longer(self.lease());
-        self.promised.get(&osd).map_or(before, |promised| before.max(*promised))
+        self.promised.get(&osd).copied().unwrap_or(self.began + longer(self.lease()))
     }
 
     /// The process at the address that the map shows for `osd` is gone, and with it whoever relied on a promise.

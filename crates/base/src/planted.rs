@@ -66,6 +66,13 @@ bugs! {
         from "Ceph's rw_manager";
     BalancedReadsUnchecked "balanced-reads-unchecked", "A replica answers reads with what not all members have.",
         from "3269d9c; Ceph's can_serve_replica_read";
+    // Leases.
+    LeaseIgnored "lease-ignored", "An OSD answers clients when others may have gone on without it.",
+        from "Ceph before readable_until; the first failure detection here";
+    PromiseToTheDead "promise-to-the-dead", "An OSD promises not to go on without one that its map shows as down.",
+        from "the first leases: a partition that healed for a moment";
+    PromisesForgotten "promises-forgotten", "An OSD that begins again does not keep what it has promised before.",
+        from "Ceph's prior_readable_until_ub in the info on disk";
     // Replication.
     AckBeforeReplicas "ack-before-replicas", "A write is acknowledged when the first member has it.",
         from "replication with write-behind";

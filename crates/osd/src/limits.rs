@@ -170,6 +170,8 @@ pub const MERGE_WAIT: Duration = Duration::from_secs(5);
 pub const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
 /// How often a connection to a lost peer is tried while the map says it is up.
 pub const PEER_PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// The shortest of the pauses between connections to a peer that break before they stand; each is twice as long.
+pub const PROBE_PAUSE_MIN: Duration = Duration::from_millis(5);
 
 /// The most operations that a history keeps, whatever `osd_op_history_size` says: each takes about a kilobyte.
 pub const HISTORY_OPS_MAX: usize = 10_000;

@@ -7,8 +7,8 @@
 //! Invariant: at most one session of each kind per peer, to its address in the newest map.
 
 use crate::core::Command;
-use crate::limits::{ASK_AGAIN, PEER_PROBE_INTERVAL};
-use base::{Instant, OsdId};
+use crate::limits::{ASK_AGAIN, PEER_PROBE_INTERVAL, PROBE_PAUSE_MIN};
+use base::{Duration, Instant, OsdId};
 use maps::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::net::{CloseReason, ConnId, NetCommand, Policy};
@@ -21,8 +21,20 @@ struct PeerSession {
     probe: Option<ConnId>,
     /// The probe stands.
     stands: bool,
+    /// Probes in a row that never stood.
+    vain: u32,
     probe_at: Instant,
     reported_at: Instant,
+}
+
+/// How long to wait for the next probe: not at all after the first that breaks, as then the peer's process may just have
+/// ended, and the next one is refused; longer each time where none stands, and at leisure after a refusal.
+fn probe_pause(vain: u32, why: CloseReason) -> Duration {
+    match vain {
+        0 | 1 if why == CloseReason::Fault => Duration::ZERO,
+        _ if why == CloseReason::Fault => (PROBE_PAUSE_MIN * (1 << vain.min(8))).min(PEER_PROBE_INTERVAL),
+        _ => PEER_PROBE_INTERVAL,
+    }
 }
 
 /// All peers.
@@ -51,7 +63,7 @@ impl Peers {
         let addrs = map.addrs(osd)?.cluster.clone();
         let work = self.open(osd, &addrs, Policy::Lossless, out);
         let (probe_at, reported_at) = (Instant::ZERO, Instant::ZERO);
-        self.sessions.insert(osd, PeerSession { addrs, work, probe: None, stands: false, probe_at, reported_at });
+        self.sessions.insert(osd, PeerSession { addrs, work, probe: None, stands: false, vain: 0, probe_at, reported_at });
         Some(work)
     }
 
@@ -109,10 +121,10 @@ impl Peers {
             }
             self.broken.insert(osd, now + PEER_PROBE_INTERVAL);
         } else if session.probe == Some(conn) {
-            // At once after the break of a session that stood, at leisure where there was none.
-            let broke = core::mem::take(&mut session.stands) && why == CloseReason::Fault;
+            let stood = core::mem::take(&mut session.stands);
+            session.vain = if stood { 0 } else { session.vain + 1 };
             session.probe = None;
-            session.probe_at = if broke { now } else { now + PEER_PROBE_INTERVAL };
+            session.probe_at = now + probe_pause(session.vain, why);
         }
         (why == CloseReason::Refused).then_some(osd)
     }
@@ -122,6 +134,7 @@ impl Peers {
         let osd = *self.by_conn.get(&conn)?;
         let session = self.sessions.get_mut(&osd)?;
         session.stands |= session.probe == Some(conn);
+        session.vain = if session.stands { 0 } else { session.vain };
         (session.probe == Some(conn)).then_some(osd)
     }
 

@@ -140,8 +140,8 @@ fn requests_to_a_group_with_too_few_members_are_held_by_their_clients() {
     let (_, _, primary) = c.locate("a");
     let others: Vec<i32> = (0..3).filter(|osd| *osd != primary).collect();
     for osd in &others {
-        c.mark_down(*osd);
         c.kill(*osd);
+        c.mark_down(*osd);
     }
     c.settle();
     let tids = send_many(&mut c, 10);

@@ -72,10 +72,10 @@ fn an_osd_recovers_one_group_at_a_time_and_the_forced_one_first() {
     let before = states(&c, 8);
     assert!((1..=3).contains(&count(&before, PgState::RECOVERING)), "{before:?}");
     assert!(count(&before, PgState::RECOVERY_WAIT) >= 4, "{before:?}");
-    // One of osd.0's, which all need a slot of osd.2.
+    // One that osd.2 does not lead: those all need a slot of its.
     let waits = |seed: &u32| {
         let pg = PgId::new(POOL, *seed);
-        before[*seed as usize].contains(PgState::RECOVERY_WAIT) && c.map.pg_to_up_acting(pg).acting_primary.0 == 0
+        before[*seed as usize].contains(PgState::RECOVERY_WAIT) && c.map.pg_to_up_acting(pg).acting_primary.0 != 2
     };
     let pg = PgId::new(POOL, (0..8).find(waits).expect("one waits"));
     c.force(pg, force_recovery::RECOVERY);

@@ -154,9 +154,13 @@ impl Cluster {
             manager_addrs: AddrVec::default(),
             hostname: "host0".to_owned(),
             modes: self.modes(),
-            options: BTreeMap::new(),
+            options: BTreeMap::from([self.grace()]),
             metadata: BTreeMap::new(),
         }
+    }
+
+    fn grace(&self) -> (String, String) {
+        ("osd_heartbeat_grace".to_owned(), self.options.grace.as_secs_f64().to_string())
     }
 
     fn first_entities(&self, mon_key: CryptoKey) -> NewCluster {
@@ -199,6 +203,7 @@ impl Cluster {
             accept_loss: false,
             stats_interval: base::Duration::from_secs(5),
             options: BTreeMap::from([
+                self.grace(),
                 ("osd_min_pg_log_entries".to_owned(), "1".to_owned()),
                 ("osd_max_pg_log_entries".to_owned(), self.options.log_entries.to_string()),
                 ("osd_recovery_sleep".to_owned(), self.options.recovery_sleep.as_secs_f64().to_string()),

@@ -31,6 +31,8 @@ kinds! {
     Move "move" 12 "An OSD is marked out, or in again: placement groups move.";
     Resize "resize" 6 "The pool gets another number of placement groups.";
     GiveUp "give-up" 8 "An OSD gives up its session to another, as if it did not read: what waits is lost though both live.";
+    Island "island" 10 "Some nodes do not hear the rest for some seconds, and mostly are not heard either.";
+    Down "down" 8 "An OSD that lives is marked down, and mostly does not hear of it at once.";
     Snapshot "snapshot" 0 "With every other fault a snapshot of the pool comes or goes.";
     Scrub "scrub" 0 "With every other fault, by chance, a scrub is asked for.";
 }

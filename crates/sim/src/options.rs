@@ -12,6 +12,8 @@ pub struct Options {
     pub osds: u32,
     /// How many clients.
     pub clients: u32,
+    /// How many of them only read: where writes wait, they go on, and see what there is.
+    pub readers: u32,
     /// How many objects they share.
     pub objects: u32,
     /// Requests that each client has under way at once.
@@ -34,6 +36,9 @@ pub struct Options {
     pub bursts: bool,
     /// How long an OSD keeps a session whose peer is away: with little, sessions end between OSDs that both live.
     pub standby: Duration,
+    /// After how long an OSD that does not answer others has failed (`osd_heartbeat_grace`): with little, those who live
+    /// but are not heard are gone on without.
+    pub grace: Duration,
     /// Log entries that a placement group keeps (`osd_max_pg_log_entries`): with few, members that come back are filled.
     pub log_entries: u32,
     /// The pause between two recoveries of an OSD (`osd_recovery_sleep`): with some, faults strike amid recovery.
@@ -73,10 +78,11 @@ impl Options {
         let mut one_of = |choices: &[u32]| choices[rng.below(choices.len() as u64) as usize];
         let osds = one_of(&[3, 4, 4, 4, 5, 6]);
         let pool_size = one_of(&[1, 2, 2, 3, 3, 3, 3, 3]).min(osds);
+        let clients = one_of(&[2, 3, 4]);
         Options {
             seed,
             osds,
-            clients: one_of(&[2, 3, 4]),
+            clients,
             objects: one_of(&[3, 6, 12, 24]),
             depth: one_of(&[1, 2, 4]),
             think: Duration::from_millis(u64::from(one_of(&[50, 100, 200, 200]))),
@@ -98,6 +104,8 @@ impl Options {
             bursts: rng.chance(1, 2),
             standby: Duration::from_millis(if rng.chance(1, 2) { 500 } else { 900_000 }),
             lacking_max: [0, 2, 100, 100][rng.below(4) as usize],
+            grace: Duration::from_secs([2, 4, 20][rng.below(3) as usize]),
+            readers: [0, 0, 1, 2][rng.below(4) as usize].min(clients - 1),
             planted: None,
         }
     }
@@ -115,11 +123,12 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 24] {
+    fn values(&self) -> [(&'static str, String); 26] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
             ("clients", self.clients.to_string()),
+            ("readers", self.readers.to_string()),
             ("objects", self.objects.to_string()),
             ("depth", self.depth.to_string()),
             ("think-ms", ms(self.think)),
@@ -131,6 +140,7 @@ impl Options {
             ("fault-every-ms", ms(self.fault_every)),
             ("bursts", self.bursts.to_string()),
             ("standby-ms", ms(self.standby)),
+            ("grace-ms", ms(self.grace)),
             ("log-entries", self.log_entries.to_string()),
             ("recovery-sleep-ms", ms(self.recovery_sleep)),
             ("lacking-max", self.lacking_max.to_string()),
@@ -160,8 +170,9 @@ impl Options {
         for kind in self.faults.kinds() {
             add(&|o| o.faults = o.faults.without(kind));
         }
-        add(&|o| o.clients = 1);
-        add(&|o| o.clients = o.clients.div_ceil(2));
+        add(&|o| (o.clients, o.readers) = (1, 0));
+        add(&|o| o.clients = o.clients.div_ceil(2).max(o.readers + 1));
+        add(&|o| o.readers = 0);
         add(&|o| o.objects = 1);
         add(&|o| o.objects = o.objects.div_ceil(2));
         add(&|o| o.depth = 1);
@@ -171,6 +182,7 @@ impl Options {
         add(&|o| (o.pool_size, o.min_size) = (o.pool_size.min(2), o.min_size.min(2)));
         add(&|o| o.bursts = false);
         add(&|o| o.standby = Duration::from_secs(900));
+        add(&|o| o.grace = Duration::from_secs(20));
         add(&|o| (o.lossy, o.secure) = (false, false));
         add(&|o| o.queue = "fifo");
         add(&|o| o.input_cost = Duration::ZERO);

@@ -301,7 +301,7 @@ impl Run {
             Event::Start(node) => self.cluster.start(&mut self.world, node),
             Event::Fault => self.strike(),
             Event::Work { client, slot } if self.working => {
-                let (id, request) = self.work.next(self.pool, slot);
+                let (id, request) = self.work.next(self.pool, slot, client < self.options.readers as usize);
                 if self.work.loses(id) {
                     return self.go_on(client, slot);
                 }

@@ -36,6 +36,7 @@ impl Run {
         match kind {
             Fault::Cut => self.world.cut_some_pipe(),
             Fault::Apart | Fault::OneWay | Fault::SlowLink => self.strike_link(kind),
+            Fault::Island => self.strike_island(),
             Fault::Slow => {
                 let until = self.world.now + self.some_ms(3000);
                 self.world.network.slow_down(until);
@@ -66,6 +67,15 @@ impl Run {
                 let osd = self.some_osd();
                 self.move_away_or_back(osd);
             }
+            Fault::Down => {
+                let osd = self.some_osd();
+                if self.world.rng.chance(2, 3) {
+                    // Nor does it hear of it at once.
+                    let until = self.world.now + self.some_ms(8000);
+                    self.world.network.separate(self.cluster.mon(), self.cluster.osd(osd), until);
+                }
+                self.mark("down", osd);
+            }
             Fault::Resize => self.resize(),
             Fault::Snapshot | Fault::Scrub => unreachable!("these come with others"),
         }
@@ -80,6 +90,20 @@ impl Run {
         }
         if kind == Fault::Apart {
             network.separate(to, from, until);
+        }
+    }
+
+    fn strike_island(&mut self) {
+        let (nodes, until) = (self.world.nodes.len(), self.world.now + self.some_ms(12_000));
+        let on_it: Vec<bool> = (0..nodes).map(|_| self.world.rng.chance(1, 3)).collect();
+        let deaf_alone = self.world.rng.chance(1, 4);
+        for (here, there) in (0..nodes).flat_map(|here| (0..nodes).map(move |there| (here, there))) {
+            if on_it[there] && !on_it[here] {
+                self.world.network.separate(NodeId(here), NodeId(there), until);
+                if !deaf_alone {
+                    self.world.network.separate(NodeId(there), NodeId(here), until);
+                }
+            }
         }
     }
 

@@ -79,10 +79,11 @@ impl Workload {
         self.pending.len()
     }
 
-    /// The next request of a slot, by chance.
-    pub(crate) fn next(&mut self, pool: PoolId, slot: u32) -> (OpId, Request) {
+    /// The next request of a slot, by chance; of one who only reads, or of one who does everything.
+    pub(crate) fn next(&mut self, pool: PoolId, slot: u32, reads_only: bool) -> (OpId, Request) {
         let object = self.rng.below(u64::from(self.objects)) as u32;
         let ask = match self.rng.below(100) {
+            _ if reads_only => Ask::Read,
             0..40 => Ask::Read,
             40..70 => Ask::Append(self.token()),
             70..88 => Ask::Write(self.token()),

@@ -38,6 +38,9 @@ pub(crate) struct SimArgs {
     /// How many clients
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     clients: Option<u32>,
+    /// How many of the clients only read
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    readers: Option<u32>,
     /// How many objects they share
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
     objects: Option<u32>,
@@ -71,6 +74,9 @@ pub(crate) struct SimArgs {
     /// How long an OSD keeps a session whose peer is away
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     standby_ms: Option<u64>,
+    /// After how long an OSD that does not answer others has failed
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1000..=300_000))]
+    grace_ms: Option<u64>,
     /// Log entries that a placement group keeps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
     log_entries: Option<u32>,
@@ -152,6 +158,7 @@ impl SimArgs {
             // What is drawn gives way to what is told.
             osds: if self.osds.is_none() { osds.max(pool_size) } else { osds },
             clients: self.clients.unwrap_or(usual.clients),
+            readers: self.readers.unwrap_or(usual.readers),
             objects: self.objects.unwrap_or(usual.objects),
             depth: self.depth.unwrap_or(usual.depth),
             think: self.think_ms.map_or(usual.think, Duration::from_millis),
@@ -163,6 +170,7 @@ impl SimArgs {
             fault_every: self.fault_every_ms.map_or(usual.fault_every, Duration::from_millis),
             bursts: self.bursts.unwrap_or(usual.bursts),
             standby: self.standby_ms.map_or(usual.standby, Duration::from_millis),
+            grace: self.grace_ms.map_or(usual.grace, Duration::from_millis),
             log_entries: self.log_entries.unwrap_or(usual.log_entries),
             lacking_max: self.lacking_max.unwrap_or(usual.lacking_max),
             recovery_sleep: self.recovery_sleep_ms.map_or(usual.recovery_sleep, Duration::from_millis),

@@ -71,8 +71,8 @@ bugs! {
         from "Ceph before readable_until; the first failure detection here";
     PromiseToTheDead "promise-to-the-dead", "An OSD promises not to go on without one that its map shows as down.",
         from "the first leases: a partition that healed for a moment";
-    PromisesForgotten "promises-forgotten", "An OSD that begins again does not keep what it has promised before.",
-        from "Ceph's prior_readable_until_ub in the info on disk";
+    PromisesBroken "promises-broken", "An OSD goes on without one to whom it has promised not to yet.",
+        from "Ceph's prior_readable_until_ub and the state WAIT";
     // Replication.
     AckBeforeReplicas "ack-before-replicas", "A write is acknowledged when the first member has it.",
         from "replication with write-behind";

@@ -168,8 +168,7 @@ impl Heartbeats {
 
     /// Until when what was promised to `osd` binds.
     fn bound_until(&self, osd: OsdId) -> Instant {
-        let unknown = if Bug::PromisesForgotten.is_planted() { self.began } else { self.began + longer(self.lease()) };
-        self.promised.get(&osd).copied().unwrap_or(unknown)
+        self.promised.get(&osd).copied().unwrap_or(self.began + longer(self.lease()))
     }
 
     /// The process at the address that the map shows for `osd` is gone, and with it whoever relied on a promise.
@@ -307,7 +306,7 @@ impl Osd {
         let osds: BTreeSet<OsdId> = newest.osd_ids().chain(before.osd_ids()).collect();
         let bound: Vec<OsdId> =
             osds.into_iter().filter(|osd| *osd != me && beats.bound_until(*osd) > now && left(*osd)).collect();
-        if before.epoch == Epoch(0) || bound.is_empty() {
+        if before.epoch == Epoch(0) || bound.is_empty() || Bug::PromisesBroken.is_planted() {
             beats.denied.clear();
             beats.look_again = None;
             return false;

@@ -96,13 +96,19 @@ impl Run {
     fn strike_island(&mut self) {
         let (nodes, until) = (self.world.nodes.len(), self.world.now + self.some_ms(12_000));
         let on_it: Vec<bool> = (0..nodes).map(|_| self.world.rng.chance(1, 3)).collect();
-        let deaf_alone = self.world.rng.chance(1, 4);
+        let (deaf_alone, noticed) = (self.world.rng.chance(1, 4), self.world.rng.chance(1, 3));
         for (here, there) in (0..nodes).flat_map(|here| (0..nodes).map(move |there| (here, there))) {
             if on_it[there] && !on_it[here] {
                 self.world.network.separate(NodeId(here), NodeId(there), until);
                 if !deaf_alone {
                     self.world.network.separate(NodeId(there), NodeId(here), until);
                 }
+            }
+        }
+        // An operator may be faster than other OSDs.
+        for osd in 0..self.options.osds {
+            if noticed && on_it[self.cluster.osd(osd).0] {
+                self.mark("down", osd);
             }
         }
     }

@@ -44,6 +44,8 @@ pub(crate) struct Pending {
 
 /// After how long a patient client gives up: longer than most outages, so that most outcomes are known.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// After how long one does who only reads: an OSD that cannot be reached does not keep it from asking another.
+const READER_PATIENCE: Duration = Duration::from_millis(300);
 /// After how long an impatient one does, at most, and how many there are among how many.
 const IMPATIENCE_MS: u64 = 3000;
 const IMPATIENT: (u64, u64) = (1, 8);
@@ -97,7 +99,11 @@ impl Workload {
             Ask::Read if self.rng.chance(1, 2) => request.with_flags(RequestFlags::BALANCE_READS),
             _ => request,
         };
-        let patience = if impatient { Duration::from_millis(self.rng.below(IMPATIENCE_MS)) } else { PATIENCE };
+        let patience = match impatient {
+            _ if reads_only => READER_PATIENCE,
+            true => Duration::from_millis(self.rng.below(IMPATIENCE_MS)),
+            false => PATIENCE,
+        };
         (id, request.within(patience))
     }
 

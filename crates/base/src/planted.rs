@@ -91,6 +91,9 @@ bugs! {
     MinSizeIgnored "min-size-ignored", "Fewer members than min_size serve.", from "Ceph's min_size";
     SaidBeforeDurable "said-before-durable", "A holder tells a primary what a power cut may still take away.",
         from "b646255";
+    SpreadBeforeDurable "spread-before-durable",
+        "A primary gives others a log whose end a power cut may still take from itself.",
+        from "seed 9723 of the simulator; Ceph's interval flush (PeeringState::messages_pending_flush)";
     DivergentKept "divergent-kept", "Writes that only an outlived log knew of stay in its holder's objects.",
         from "Ceph's divergent entries";
     GapsTakenForLogs "gaps-taken-for-logs", "A member whose log does not reach counts as complete.",

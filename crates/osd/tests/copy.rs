@@ -210,7 +210,8 @@ fn copies_that_cross_each_other_end() {
 
 #[test]
 fn what_a_copy_left_aside_goes_when_the_group_serves_again() {
-    for seed in 50..56 {
+    let mut tried = 0;
+    for seed in 50..60 {
         let mut c = Cluster::new(seed, 3, 3, 2, 8);
         let data = fill(&mut c, "source", 40 << 20, 10);
         let (_, _, primary) = c.locate("target");
@@ -233,6 +234,11 @@ fn what_a_copy_left_aside_goes_when_the_group_serves_again() {
         }
         assert!(aside(&c), "seed {seed}: the first part has come");
         assert!(!c.replies.contains_key(&(1, tid)));
+        if c.osd(primary).shown_log(c.locate("target").0).is_some_and(|log| log.entries.len() > 1) {
+            // More is on its way, perhaps all of it: what was not answered may happen still.
+            continue;
+        }
+        tried += 1;
         c.kill(primary);
         c.settle();
         assert!(!aside(&c), "seed {seed}: the new primary gives it up");
@@ -244,4 +250,5 @@ fn what_a_copy_left_aside_goes_when_the_group_serves_again() {
         assert_eq!(c.call("target", vec![copy_from("source", 0, None)]).result, 0);
         assert!(c.read("target").as_deref() == Ok(&data[..]));
     }
+    assert!(tried >= 5, "{tried}");
 }

@@ -104,6 +104,41 @@ fn a_primary_that_comes_back_serves_what_it_has_not_copied_yet() {
     assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
 }
 
+/// A primary gave a member that came back its log, with a write that was not durable on itself, and lost power. The member
+/// had kept the log, which named a write that no disk had: the object was unfound for good, though nobody had been told
+/// that the write was done and there had always been a whole copy of what it was before.
+#[test]
+fn a_log_is_given_to_others_once_it_is_durable_here() {
+    for power_goes in [true, false] {
+        let mut c = Cluster::new(19, 2, 2, 1, 1);
+        let (primary, replica) = members(&c);
+        fill(&mut c, 3, 1);
+        c.kill(replica);
+        c.settle();
+        fill(&mut c, 3, 2);
+        c.hold_commits(primary);
+        let write = OsdOpItem::extent(OpCode::WRITEFULL, 0, 3).with_payload(Bytes::from_static(b"new"));
+        let tid = c.send(1, c.request("o0", vec![write]));
+        c.settle_for(Duration::from_secs(1));
+        c.start(replica);
+        c.settle_for(Duration::from_secs(3));
+        assert!(!c.replies.contains_key(&(1, tid)), "it is nowhere yet");
+        if power_goes {
+            c.kill(primary);
+            c.settle();
+            c.start(primary);
+        } else {
+            c.release_commits(primary);
+        }
+        c.settle();
+        let expected: &[u8] = if power_goes { &[2; 100] } else { b"new" };
+        assert_eq!(c.read("o0").as_deref(), Ok(expected), "{:#?}", c.log);
+        assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
+        assert_eq!(c.store(0).held_bytes(), c.store(1).held_bytes());
+        assert_eq!(c.replies.contains_key(&(1, tid)), !power_goes);
+    }
+}
+
 /// The only holder of an object died while the primary fetched it, and came back: it had been asked once, and was not
 /// asked again.
 #[test]

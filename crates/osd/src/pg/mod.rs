@@ -98,6 +98,8 @@ pub enum PgCommit {
     Write(Epoch, EVersion),
     /// A write of a replica, to be confirmed on this session.
     ReplicaWrite(ConnId, Epoch, EVersion),
+    /// The record, as a peering begins: what is here is durable.
+    Own(Epoch),
     /// The record, in a peering: the step is durable.
     Peering(Epoch),
     /// Something that the primary of this peering waits to hear on this session.
@@ -461,6 +463,7 @@ impl Pg {
         match what {
             PgCommit::Write(peering, version) => self.local_commit(core, peering, version),
             PgCommit::ReplicaWrite(conn, peering, version) => self.confirm(core, conn, peering, version),
+            PgCommit::Own(peering) => self.own_committed(core, peering),
             PgCommit::Peering(peering) => self.peering_committed(core, peering),
             PgCommit::Answer(conn, peering, message) => self.answer(core, conn, peering, *message),
             PgCommit::Tell(conn, message) => core.send(conn, wire::net::Envelope::new(*message)),

@@ -5,7 +5,8 @@
 //! 1. `Asking`: everybody who may hold the PG is asked for its record: the acting and up sets, and every member that
 //!    is up of every past interval in which writes may have been acknowledged. Of each such interval at least one
 //!    member must answer, and its store must be older than the interval, or the PG is down: it would not know what it
-//!    lacks.
+//!    lacks. The primary's own record is one more answer, and counts when it is durable, as others' do: a log that it
+//!    gave to others and then lost with its power would name writes that nobody has.
 //! 2. The authority is the newest `last_update` among the complete records with the newest `last_epoch_started`:
 //!    whoever was active last has every acknowledged write, and more of its log can only be writes not acknowledged.
 //! 3. `Remapping`: if others should serve than do (`acting`), the monitor is asked for them, and a new interval comes.
@@ -18,8 +19,9 @@
 //! Members of the up set that do not serve take part from step 6 on: they log every write, and are filled where their
 //! log does not reach, or recover beside the others where they lack much (`acting`).
 //!
-//! Follows the rules of Ceph v16.2 `src/osd/PeeringState.cc` (`find_best_info`, `build_prior`, `activate`). A member
-//! computes itself what it lacks; its primary asks nobody for logs but the authority.
+//! Follows the rules of Ceph v16.2 `src/osd/PeeringState.cc` (`find_best_info`, `build_prior`, `activate`; and
+//! `messages_pending_flush`, which keeps a peering's messages back until the store has all of the interval before). A
+//! member computes itself what it lacks; its primary asks nobody for logs but the authority.
 //!
 //! Invariant: no step is passed on the word of an OSD that answered an older peering (`id` is echoed in each answer).
 
@@ -88,6 +90,8 @@ pub struct Peering {
     pub strays: BTreeMap<OsdId, Answer>,
     /// An operator says that nothing is left: it may begin with nothing, whatever past members might tell.
     pub anew: bool,
+    /// What is here is durable. Before that it counts as little as what another has not said.
+    pub stored: bool,
 }
 
 impl Peering {
@@ -126,8 +130,13 @@ impl Pg {
         for osd in &asked {
             core.send_osd(*osd, Envelope::new(PgQuery { pg: self.id, map_epoch: id, peering: id }));
         }
-        self.role = Role::Peering(Box::new(Peering { id, answers, step: Step::Asking(asked), strays, anew }));
+        let step = Step::Asking(asked);
+        let stored = !self.exists || !core.is_committing(self.id) || Bug::SpreadBeforeDurable.is_planted();
+        self.role = Role::Peering(Box::new(Peering { id, answers, step, strays, anew, stored }));
         core.stats_changed = true;
+        if !stored {
+            self.commit_info(core, PgCommit::Own(id));
+        }
         self.choose_authority(core);
     }
 
@@ -193,7 +202,7 @@ impl Pg {
     fn choose_authority(&mut self, core: &mut Core) {
         let Role::Peering(peering) = &self.role else { return };
         match &peering.step {
-            Step::Asking(waiting) if waiting.is_empty() => {}
+            Step::Asking(waiting) if waiting.is_empty() && peering.stored => {}
             _ => return,
         }
         let id = peering.id;
@@ -328,6 +337,14 @@ impl Pg {
         if let Some(Peering { step: Step::Activating { stored, .. }, .. }) = self.peering(id) {
             *stored = true;
             self.maybe_activate(core);
+        }
+    }
+
+    /// What was here when it began is durable.
+    pub fn own_committed(&mut self, core: &mut Core, id: Epoch) {
+        if let Some(peering) = self.peering(id) {
+            peering.stored = true;
+            self.choose_authority(core);
         }
     }
 

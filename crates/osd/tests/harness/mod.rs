@@ -34,9 +34,17 @@ pub(crate) enum End {
 struct Node {
     osd: Osd,
     store: MemoryStore,
+    /// Where what groups write is not durable.
+    held: Option<Held>,
     nonce: u32,
     accepted: u64,
     up_since: Instant,
+}
+
+/// What an OSD's drive would still have if the power went, and what it has not confirmed.
+struct Held {
+    durable: MemoryStore,
+    unconfirmed: Vec<(store::CommitId, Result<(), StoreError>)>,
 }
 
 pub(crate) struct Cluster {
@@ -158,14 +166,14 @@ impl Cluster {
         };
         let image = BootImage::load(config.id, config.osd_fsid, &mut |r| store.read(&r)).expect("our own store");
         let osd = Osd::new(self.now, config, SecretRng::from_entropy([nonce as u8; 32]), image);
-        self.nodes.insert(id, Node { osd, store, nonce, accepted: 0, up_since: self.now });
+        self.nodes.insert(id, Node { osd, store, held: None, nonce, accepted: 0, up_since: self.now });
     }
 
     /// Ends an OSD without a word; its store keeps what was committed.
     pub(crate) fn kill(&mut self, id: i32) {
         self.broken.retain(|(osd, _)| *osd != id);
         let node = self.nodes.remove(&id).expect("it runs");
-        self.saved.insert(id, node.store);
+        self.saved.insert(id, node.held.map_or(node.store, |held| held.durable));
         self.followers.remove(&id);
         self.client_conns.retain(|(_, osd), _| *osd != id);
         let ends: Vec<_> = self.links.iter().filter(|((end, _), _)| *end == End::Osd(id)).collect();
@@ -175,6 +183,22 @@ impl Cluster {
         for (end, conn) in peers {
             self.deliver(end, conn, NetEvent::Closed { conn, why: CloseReason::Fault });
         }
+    }
+
+    /// From now on nothing that an OSD's groups write is durable, and it is lost if the OSD is killed.
+    pub(crate) fn hold_commits(&mut self, id: i32) {
+        let node = self.nodes.get_mut(&id).expect("it runs");
+        let durable = MemoryStore::from_records(node.store.records()).expect("a store reads its own image");
+        node.held = Some(Held { durable, unconfirmed: Vec::new() });
+    }
+
+    /// All of it is durable.
+    pub(crate) fn release_commits(&mut self, id: i32) {
+        let now = self.now;
+        let node = self.nodes.get_mut(&id).expect("it runs");
+        let held = node.held.take().expect("its commits are held");
+        held.unconfirmed.into_iter().for_each(|(commit, result)| node.osd.handle_committed(now, commit, result));
+        self.drain(id);
     }
 
     /// Ends the sessions that an OSD has opened to another; both live on. What is under way on them is lost.
@@ -428,7 +452,15 @@ impl Cluster {
                     self.broken.insert((osd_id, transaction.collection));
                     node.osd.handle_committed(self.now, id, Err(rot()));
                 }
-                Command::Commit { id, transaction } => node.store.submit_commit(self.now, id, transaction),
+                Command::Commit { id, transaction } => match &mut node.held {
+                    Some(held) if matches!(transaction.collection, CollectionId::Pg(_)) => {
+                        held.unconfirmed.push((id, node.store.commit(&transaction)));
+                    }
+                    held => {
+                        held.iter_mut().for_each(|held| held.durable.commit(&transaction).expect("both take it"));
+                        node.store.submit_commit(self.now, id, transaction);
+                    }
+                },
                 Command::Log { text, level } => self.log.push(format!("osd.{id} {level:?}: {text}")),
                 Command::Stopped => {
                     self.kill(id);

@@ -7,14 +7,14 @@ use crate::core::{CommitFor, Level};
 use crate::limits::ASK_AGAIN;
 use crate::map_follower::{follow, is_served};
 use crate::osd::Osd;
+use crate::peers::is_life_of;
 use crate::pg::Pg;
 use base::{Bug, Epoch, Instant, OsdId, PgId};
 use maps::OsdMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::messages;
-use wire::net::{NetCommand, Peer};
-use wire::types::EntityAddr;
+use wire::net::NetCommand;
 
 /// Whether a pool has another number of PGs.
 fn resizes(before: &OsdMap, map: &OsdMap) -> bool {
@@ -95,15 +95,8 @@ impl Osd {
     /// back to them. One of a life that is not known yet stays.
     fn forget_sessions_of_the_dead(&mut self, before: &OsdMap) {
         let map = Arc::clone(&self.core.map);
-        let lived_at = |osd: OsdId, peer: &Peer| {
-            let addrs = before.addrs(osd).filter(|_| before.is_up(osd));
-            let all = addrs.into_iter().flat_map(|addrs| addrs.cluster.0.iter().chain(&addrs.client.0));
-            let same =
-                |a: &EntityAddr, b: &EntityAddr| a.socket.is_some() && (a.socket, a.nonce) == (b.socket, b.nonce);
-            all.into_iter().any(|known| peer.addrs.0.iter().any(|addr| same(known, addr)))
-        };
         let lives = |osd: OsdId| map.is_up(osd) && map.addrs(osd) == before.addrs(osd);
-        for conn in self.core.sessions.of_osds(|osd, peer| !lives(osd) && lived_at(osd, peer)) {
+        for conn in self.core.sessions.of_osds(|osd, peer| !lives(osd) && is_life_of(before, osd, peer)) {
             self.core.net(NetCommand::Close { conn });
             for pg in self.core.sessions.close(conn) {
                 if let Some(pg) = self.pgs.get_mut(&pg) {

@@ -18,6 +18,7 @@
 use crate::core::Level;
 use crate::life::complaint;
 use crate::osd::Osd;
+use crate::peers::is_life_of;
 use base::{Bug, Duration, Epoch, Instant, OsdId};
 use maps::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -264,9 +265,13 @@ impl Osd {
 
     /// Pings a peer, where there is a session for that.
     pub(crate) fn ping(&mut self, osd: OsdId) {
+        self.send_ping(osd, false);
+    }
+
+    fn send_ping(&mut self, osd: OsdId, returned: bool) {
         if let Some(conn) = self.core.peers.probe(osd) {
             let lease_ns = u64::try_from(self.core.heartbeats.lease().as_nanos()).unwrap_or(u64::MAX);
-            let ping = OsdPing { sent_ns: self.core.now.0, lease_ns, answers: false };
+            let ping = OsdPing { sent_ns: self.core.now.0, lease_ns, answers: false, returned };
             self.core.send(conn, Envelope::new(ping));
         }
     }
@@ -275,11 +280,18 @@ impl Osd {
     pub(crate) fn pinged(&mut self, conn: ConnId, from: OsdId, ping: &OsdPing) {
         let now = self.core.now;
         if !ping.answers {
-            // Whom the map shows as down it is too late to promise anything: others may have gone on without it.
-            let promises = (self.core.map.is_up(from) || Bug::PromiseToTheDead.is_planted())
+            // Whom the map shows as down, or in another life, it is too late to promise anything, or too early.
+            let peer = self.core.sessions.get(conn).map(|session| &session.peer);
+            let lives = peer.is_some_and(|peer| is_life_of(&self.core.map, from, peer));
+            let promises = (lives || Bug::PromiseToTheDead.is_planted())
                 && self.core.heartbeats.promise(now, from, Duration::from_nanos(ping.lease_ns));
             let lease_ns = if promises { ping.lease_ns } else { 0 };
-            return self.core.send(conn, Envelope::new(OsdPing { answers: true, lease_ns, ..*ping }));
+            self.core.send(conn, Envelope::new(OsdPing { answers: true, lease_ns, ..*ping }));
+            // Who asks has the map that shows this life: it may promise now what it could not before.
+            if !ping.returned && !self.core.heartbeats.has_lease(now, from) {
+                self.send_ping(from, true);
+            }
+            return;
         }
         let (lapsed, complained) = self.core.heartbeats.answered(now, from, Instant(ping.sent_ns), ping.lease_ns > 0);
         if complained && let Some(addrs) = self.core.map.addrs(from) {

@@ -11,8 +11,8 @@ use crate::limits::{ASK_AGAIN, PEER_PROBE_INTERVAL, PROBE_PAUSE_MIN};
 use base::{Duration, Instant, OsdId};
 use maps::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wire::net::{CloseReason, ConnId, NetCommand, Policy};
-use wire::types::{AddrVec, EntityType};
+use wire::net::{CloseReason, ConnId, NetCommand, Peer, Policy};
+use wire::types::{AddrVec, EntityAddr, EntityType};
 
 #[derive(Debug)]
 struct PeerSession {
@@ -25,6 +25,14 @@ struct PeerSession {
     vain: u32,
     probe_at: Instant,
     reported_at: Instant,
+}
+
+/// Whether a session's peer is the life of `osd` that the map shows as up.
+pub fn is_life_of(map: &OsdMap, osd: OsdId, peer: &Peer) -> bool {
+    let addrs = map.addrs(osd).filter(|_| map.is_up(osd));
+    let mut all = addrs.into_iter().flat_map(|addrs| addrs.cluster.0.iter().chain(&addrs.client.0));
+    let same = |a: &EntityAddr, b: &EntityAddr| a.socket.is_some() && (a.socket, a.nonce) == (b.socket, b.nonce);
+    all.any(|known| peer.addrs.0.iter().any(|addr| same(known, addr)))
 }
 
 /// How long to wait for the next probe: not at all after the first that breaks, as then the peer's process may just have
@@ -63,7 +71,8 @@ impl Peers {
         let addrs = map.addrs(osd)?.cluster.clone();
         let work = self.open(osd, &addrs, Policy::Lossless, out);
         let (probe_at, reported_at) = (Instant::ZERO, Instant::ZERO);
-        self.sessions.insert(osd, PeerSession { addrs, work, probe: None, stands: false, vain: 0, probe_at, reported_at });
+        self.sessions
+            .insert(osd, PeerSession { addrs, work, probe: None, stands: false, vain: 0, probe_at, reported_at });
         Some(work)
     }
 

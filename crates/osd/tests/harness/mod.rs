@@ -491,9 +491,12 @@ impl Cluster {
                         let accepted = self.accept(other);
                         self.links.insert((me, conn), (End::Osd(other), accepted));
                         self.links.insert((End::Osd(other), accepted), (me, conn));
-                        let ours = Arc::new(peer(EntityName::osd(OsdId(id))));
+                        let called = |osd: i32| {
+                            let addrs = addrs(osd, self.nodes[&osd].nonce, 6900);
+                            Arc::new(Peer { addrs, ..peer(EntityName::osd(OsdId(osd))) })
+                        };
+                        let (ours, theirs) = (called(id), called(other));
                         self.deliver(End::Osd(other), accepted, NetEvent::Opened { conn: accepted, peer: ours });
-                        let theirs = Arc::new(peer(EntityName::osd(OsdId(other))));
                         self.deliver(me, conn, NetEvent::Opened { conn, peer: theirs });
                     }
                     None if policy == Policy::Lossy => {

@@ -65,6 +65,8 @@ message! {
         lease_ns: u64,
         /// Whether it is an answer.
         answers: bool,
+        /// Whether another's ping has brought it about: it brings about none itself.
+        returned: bool,
     }
 
     /// Primary to anyone who may hold the placement group: what do you have?
@@ -515,7 +517,7 @@ mod tests {
                 tenants: vec![TenantNews { tenant: 7, requests: 1, bytes: 2, reserved_ns: 3, waits: true }; 2],
             }
             .into(),
-            OsdPing { sent_ns: 5, lease_ns: 16_000_000_000, answers: true }.into(),
+            OsdPing { sent_ns: 5, lease_ns: 16_000_000_000, answers: true, returned: false }.into(),
             PgQuery { pg, map_epoch, peering }.into(),
             PgNotify { pg, map_epoch, peering, born: Epoch(2), info: Some(blob("info")), missing: 7 }.into(),
             PgLogQuery { pg, map_epoch, peering }.into(),

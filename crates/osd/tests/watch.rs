@@ -70,6 +70,32 @@ fn a_notification_reaches_all_and_its_end_the_notifier() {
     assert_eq!(reply, NotifyReply { answers: vec![said(2, 20, "two"), said(3, 30, "three")], missed: vec![] });
 }
 
+/// A notification within a write goes out when the write is durable. It had its number from the execution, but the number was
+/// only taken when it went out: the next write that notified meanwhile had the same, and one of the two was forgotten.
+#[test]
+fn notifications_of_writes_under_way_have_numbers_of_their_own() {
+    let mut c = watched(9);
+    let ops = || {
+        let write = OsdOpItem::extent(OpCode::WRITEFULL, 0, 1).with_payload("z");
+        [vec![write], notify(10)].concat()
+    };
+    for client in [1, 4] {
+        let op = c.request("header", ops());
+        c.send(client, op);
+    }
+    c.settle_for(Duration::from_millis(200));
+    let told = c.notices.iter().filter(|(client, _)| *client == 2).map(|(_, m)| m.notify_id);
+    let ids: Vec<u64> = told.collect();
+    assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
+    for id in ids {
+        c.call_as(2, "header", ack(id, 20, ""));
+        c.call_as(3, "header", ack(id, 30, ""));
+    }
+    c.settle_for(Duration::from_millis(100));
+    assert_eq!(heard(&mut c, 1), [(NOTIFY_COMPLETE, 5)]);
+    assert_eq!(heard(&mut c, 4), [(NOTIFY_COMPLETE, 5)]);
+}
+
 #[test]
 fn who_is_silent_is_missed_and_then_forgotten() {
     let mut c = watched(2);

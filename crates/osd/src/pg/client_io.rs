@@ -333,6 +333,7 @@ impl Pg {
             Ok(outcome) => outcome,
             Err(ask) => return self.answer_ask(core, request, *ask),
         };
+        Pg::take_numbers(core, &outcome.effects);
         self.objects.get_mut(&request.object).expect("it was just there").readers -= 1;
         self.carry_out(core, &request, user_version, core::mem::take(&mut outcome.effects));
         self.answer_read(core, request, outcome);
@@ -375,6 +376,7 @@ impl Pg {
                 return self.answer_ask(core, request, *ask);
             }
         };
+        Pg::take_numbers(core, &outcome.effects);
         if outcome.is_change() {
             match self.judge_fullness(core, &request, &before, &outcome) {
                 Verdict::Goes => return self.submit(core, request, before, outcome),

@@ -73,6 +73,13 @@ impl Pg {
         }
     }
 
+    /// Takes the numbers that an executed request has given to its notifications: a write's go out when it is durable, and
+    /// what is executed meanwhile needs others (Ceph v16.2 `src/osd/PrimaryLogPG.cc`, `do_osd_ops`: `get_next_id`).
+    pub(super) fn take_numbers(core: &mut Core, effects: &[Effect]) {
+        let taken = effects.iter().filter(|effect| matches!(effect, Effect::Notify { .. })).count();
+        core.notifications = core.notifications.wrapping_add(taken as u32);
+    }
+
     /// Does what a request wants done about watches.
     pub(super) fn carry_out(&mut self, core: &mut Core, request: &ClientRequest, version: u64, effects: Vec<Effect>) {
         if effects.is_empty() {
@@ -81,9 +88,7 @@ impl Pg {
         let caller = Caller { conn: request.conn, entity: request.circumstances.caller.name };
         let mut out = Sends::new();
         for effect in effects {
-            let notifies = matches!(effect, Effect::Notify { .. });
-            core.notifications = core.notifications.wrapping_add(u32::from(notifies));
-            if (notifies || matches!(effect, Effect::Connect { .. }))
+            if matches!(effect, Effect::Notify { .. } | Effect::Connect { .. })
                 && let Some(session) = core.sessions.get_mut(request.conn)
             {
                 session.watching.insert(self.id);

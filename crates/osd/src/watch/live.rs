@@ -145,7 +145,7 @@ impl LiveWatches {
                 let notification = Notification {
                     id,
                     object: object.clone(),
-                    conn: caller.conn,
+                    conn: Some(caller.conn),
                     client: caller.entity.num as u64,
                     cookie,
                     version,
@@ -213,7 +213,7 @@ impl LiveWatches {
             out.extend(watch.conn.map(|conn| (conn, notification.call(name.cookie))));
         }
         if notification.waiting.is_empty() {
-            out.push((notification.conn, notification.complete()));
+            out.extend(notification.conn.map(|conn| (conn, notification.complete())));
             return;
         }
         self.bytes += notification.bytes();
@@ -247,11 +247,12 @@ impl LiveWatches {
         if let Some(notification) = self.notifications.remove(&id) {
             self.bytes -= notification.bytes();
             self.alarms.remove(&(notification.deadline, Alarm::Notification(id)));
-            out.push((notification.conn, notification.complete()));
+            out.extend(notification.conn.map(|conn| (conn, notification.complete())));
         }
     }
 
-    /// A session is over: its watches have their time to come back, its notifications nobody to tell.
+    /// A session is over: its watches have their time to come back. Its notifications go on, for watchers who are away and
+    /// come back, but nobody is told how they end.
     pub fn session_closed(&mut self, now: Instant, conn: ConnId) {
         let mut silent = Vec::new();
         for (object, watches) in &mut self.objects {
@@ -263,8 +264,7 @@ impl LiveWatches {
             }
         }
         silent.into_iter().for_each(|(object, name, until)| self.set_deadline(&object, &name, Some(until)));
-        let orphans: Vec<u64> = self.notifications.values().filter(|n| n.conn == conn).map(|n| n.id).collect();
-        orphans.into_iter().for_each(|id| self.complete(id, &mut Sends::new()));
+        self.notifications.values_mut().filter(|n| n.conn == Some(conn)).for_each(|n| n.conn = None);
     }
 
     /// Ends what the clock ends: notifications complete, and the watches given are to be removed from their records.

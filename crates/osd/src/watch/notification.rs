@@ -20,8 +20,8 @@ pub struct Notification {
     pub id: u64,
     /// The object.
     pub object: ObjectId,
-    /// The notifier's session.
-    pub conn: ConnId,
+    /// The notifier's session, while it stands.
+    pub conn: Option<ConnId>,
     /// The notifier.
     pub client: u64,
     /// The notifier's handle.

@@ -221,15 +221,28 @@ fn watches_of_clients_that_are_shut_out_end_once() {
     assert_eq!(w.live.shut_out(shut), []);
 }
 
+/// A notifier that died took its notifications with it, and a watcher whose session had broken just then never heard them. On
+/// Ceph it hears them when it comes back, for as long as the notifier would have waited.
 #[test]
-fn a_notifier_that_is_gone_is_not_answered() {
+fn a_notifier_that_is_gone_is_not_answered_but_heard() {
     let mut w = World::new();
     w.watch(1, 10, true);
-    w.notify(3, 77);
+    w.watch(2, 20, true);
+    w.live.session_closed(at(0), ConnId(2));
+    assert_eq!(w.notify(3, 77).len(), 1, "the other is away");
     w.live.session_closed(at(1), ConnId(3));
     w.live.check_invariants();
+    let [(ConnId(2), call)] = &w.watch(2, 20, true)[..] else { panic!("it is told") };
+    assert_eq!((call.event, call.notify_id, call.cookie), (watch_event::NOTIFY, 77, 20));
     assert!(w.ack(1, 77, 10, "one").is_empty());
+    assert!(w.ack(2, 77, 20, "two").is_empty());
+    assert_eq!(w.watch(2, 20, true), [], "it has answered");
+
+    w.notify(3, 78);
+    w.live.session_closed(at(2), ConnId(3));
     assert_eq!(w.expire(10).1, []);
+    w.live.session_closed(at(10), ConnId(2));
+    assert_eq!(w.watch(2, 20, true), [], "its time is over");
 }
 
 #[test]

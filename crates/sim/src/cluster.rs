@@ -20,6 +20,8 @@ use wire::cephx::{AuthName, ClientModes, CryptoKey, EntityAuth};
 use wire::msgr::{Messenger, MessengerConfig};
 use wire::types::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
 
+/// How much slower than a fast drive disks are where they are uneven: some are ailing.
+const UNEVEN: [u32; 4] = [1, 1, 100, 1000];
 /// The size each OSD claims.
 const STORE_BYTES: u64 = 1 << 30;
 
@@ -55,12 +57,16 @@ impl Cluster {
         disk.apply(Mon::mkfs(now, &cluster.mon_config(), &cluster.first_entities(mon_key), &mut cluster.secrets));
         cluster.add(world, "mon.a".to_owned(), mon_socket, Disk::Mon(Box::new(disk)));
         for osd in 0..options.osds {
+            let slowness = match options.uneven_disks {
+                true => UNEVEN[world.rng.below(UNEVEN.len() as u64) as usize],
+                false => options.disk_slowness,
+            };
             let disk = match options.store {
                 "extent" => {
-                    let model = drive_model(options.disk_slowness);
+                    let model = drive_model(slowness);
                     Disk::Extent(Box::new(ExtentDisk::new(model, osd, world.rng.u64())))
                 }
-                _ => Disk::Osd(Box::new(OsdDisk::new(options.disk_slowness))),
+                _ => Disk::Osd(Box::new(OsdDisk::new(slowness, options.loose_disks))),
             };
             cluster.add(world, format!("osd.{osd}"), socket(1 + osd, 6800), disk);
         }
@@ -154,7 +160,12 @@ impl Cluster {
             manager_addrs: AddrVec::default(),
             hostname: "host0".to_owned(),
             modes: self.modes(),
-            options: BTreeMap::from([self.grace()]),
+            options: BTreeMap::from([
+                self.grace(),
+                ("mon_osd_down_out_interval".to_owned(), self.options.down_out.as_secs().to_string()),
+                // In so small a cluster one of them is much.
+                ("mon_osd_min_in_ratio".to_owned(), "0.3".to_owned()),
+            ]),
             metadata: BTreeMap::new(),
         }
     }

@@ -1,14 +1,15 @@
 //! Virtual disks: what survives a crash, and what it costs to get there.
 //!
 //! An OSD's disk is two memory stores: one as its engine sees it, one as it will be found after a crash. A transaction
-//! reaches the second when it is reported durable; a crash keeps some prefix of those that were not, as disks do.
+//! reaches the second when it is reported durable; a crash keeps some prefix of those that were not, as disks do. A loose
+//! one keeps a prefix of each collection's, and ends them in any order between collections: stores promise no more.
 
 use base::{Bug, Duration, Instant, Rng};
 use bytes::Bytes;
 use mon::{BatchWrites, PersistId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{
-    CollectionId, CommitId, Completion, MemoryStore, ObjectId, ObjectWant, Op, ReadId, ReadRequest, ReadResult,
+    CollectionId, CommitId, Completion, MemoryStore, ObjectId, ObjectWant, Op, Part, ReadId, ReadRequest, ReadResult,
     ReadWhat, StoreError, Transaction,
 };
 use wire::Malformed;
@@ -27,6 +28,9 @@ pub(crate) struct OsdDisk {
     durable: MemoryStore,
     pending: VecDeque<(CommitId, Transaction)>,
     busy_until: Instant,
+    /// Whether it keeps no order between collections; then until when it is busy with each.
+    loose: bool,
+    lanes: BTreeMap<CollectionId, Instant>,
     /// How often longer than a fast drive it takes.
     slowness: u32,
     /// Until when it is slower still.
@@ -42,13 +46,21 @@ pub(crate) struct OsdDisk {
 /// How often longer a disk takes that is much slower for a while.
 const SLOW: u32 = 100;
 
+/// At the most so much longer: about a second for each transaction.
+const SLOWEST: u32 = 10_000;
+
 /// How many transactions a forgetful disk may be behind.
 const FORGOTTEN_MAX: usize = 64;
 
 impl OsdDisk {
-    /// An empty disk, so many times slower than a fast drive.
-    pub(crate) fn new(slowness: u32) -> OsdDisk {
-        OsdDisk { slowness, ..OsdDisk::default() }
+    /// An empty disk, so many times slower than a fast drive, which keeps the order between collections or does not.
+    pub(crate) fn new(slowness: u32, loose: bool) -> OsdDisk {
+        OsdDisk { slowness, loose, ..OsdDisk::default() }
+    }
+
+    /// How much is not durable yet.
+    pub(crate) fn owes(&self) -> usize {
+        self.pending.len()
     }
 
     /// Makes it much slower until then.
@@ -57,7 +69,7 @@ impl OsdDisk {
     }
 
     fn slowness(&self, now: Instant) -> u32 {
-        if now < self.slow_until { self.slowness * SLOW } else { self.slowness }
+        if now < self.slow_until { (self.slowness * SLOW).min(SLOWEST) } else { self.slowness }
     }
 
     /// How long a read takes.
@@ -79,23 +91,35 @@ impl OsdDisk {
         }
         self.live.commit(&transaction)?;
         self.rot_or_heal(&transaction);
-        self.pending.push_back((id, transaction));
         let took = COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
-        let done = now + took * self.slowness(now);
-        self.busy_until = self.busy_until.max(done);
-        Ok(self.busy_until)
+        let done = self.done_at(now + took * self.slowness(now), &transaction);
+        self.pending.push_back((id, transaction));
+        Ok(done)
     }
 
-    /// The oldest transaction is durable now.
-    pub(crate) fn committed(&mut self) -> CommitId {
-        let (id, transaction) = self.pending.pop_front().expect("each transaction becomes durable once");
+    /// When a transaction is durable that by itself would be so then: not before those that it has to come after.
+    fn done_at(&mut self, done: Instant, transaction: &Transaction) -> Instant {
+        if !self.loose {
+            self.busy_until = self.busy_until.max(done);
+            return self.busy_until;
+        }
+        let touched = collections(transaction);
+        let before = touched.iter().filter_map(|collection| self.lanes.get(collection)).max();
+        let done = before.map_or(done, |before| done.max(*before));
+        self.lanes.extend(touched.into_iter().map(|collection| (collection, done)));
+        done
+    }
+
+    /// A transaction is durable now.
+    pub(crate) fn committed(&mut self, id: CommitId) {
+        let at = self.pending.iter().position(|(pending, _)| *pending == id);
+        let (_, transaction) = at.and_then(|at| self.pending.remove(at)).expect("each becomes durable once");
         self.confirmed.push_back(transaction);
         let behind = if Bug::ForgetfulDisks.is_planted() { FORGOTTEN_MAX } else { 0 };
         while self.confirmed.len() > behind {
             let transaction = self.confirmed.pop_front().expect("there is one more than allowed");
             self.keep(&transaction);
         }
-        id
     }
 
     fn keep(&mut self, transaction: &Transaction) {
@@ -172,14 +196,42 @@ impl OsdDisk {
     pub(crate) fn crash(&mut self, rng: &mut Rng) {
         let pending = core::mem::take(&mut self.pending).into_iter().map(|(_, transaction)| transaction);
         let unsure: Vec<Transaction> = core::mem::take(&mut self.confirmed).into_iter().chain(pending).collect();
-        let kept = rng.below(unsure.len() as u64 + 1) as usize;
+        let unsure = if self.loose { some_of_each(unsure, rng) } else { unsure };
+        let kept = if self.loose { unsure.len() } else { rng.below(unsure.len() as u64 + 1) as usize };
         // With the bug the last ones are kept instead of the first, if the store takes them.
         let skipped = if Bug::DisorderlyDisks.is_planted() { unsure.len() - kept } else { 0 };
         unsure.iter().skip(skipped).take(kept).for_each(|transaction| drop(self.durable.commit(transaction)));
         self.live = MemoryStore::from_records(self.durable.records()).expect("a store reads its own image");
         self.busy_until = Instant::ZERO;
+        self.lanes.clear();
         self.halted.clear();
     }
+}
+
+/// The collections that a transaction changes.
+fn collections(transaction: &Transaction) -> Vec<CollectionId> {
+    let parts = transaction.parts.iter().map(|part| match part {
+        Part::Split { child, .. } => child.collection,
+        Part::Merge { source, .. } => *source,
+    });
+    parts.chain([transaction.collection]).collect()
+}
+
+/// One in how many transactions is the first of its collection that a crash takes away.
+const LOST_ONE_IN: u64 = 3;
+
+/// A beginning of each collection's transactions.
+fn some_of_each(all: Vec<Transaction>, rng: &mut Rng) -> Vec<Transaction> {
+    let mut ended = BTreeSet::new();
+    let stays = |transaction: &Transaction| {
+        let touched = collections(transaction);
+        let stays = !touched.iter().any(|collection| ended.contains(collection)) && !rng.chance(1, LOST_ONE_IN);
+        if !stays {
+            ended.extend(touched);
+        }
+        stays
+    };
+    all.into_iter().filter(stays).collect()
 }
 
 fn rot() -> StoreError {
@@ -201,6 +253,11 @@ impl MonDisk {
         let done = now + COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
         self.busy_until = self.busy_until.max(done);
         self.busy_until
+    }
+
+    /// How much is not durable yet.
+    pub(crate) fn owes(&self) -> usize {
+        self.pending.len()
     }
 
     /// The oldest batch is durable now.
@@ -233,8 +290,8 @@ impl MonDisk {
 /// Something a disk has finished.
 #[derive(Debug)]
 pub(crate) enum Stored {
-    /// The OSD's oldest transaction.
-    Committed,
+    /// An OSD's transaction.
+    Committed(CommitId),
     /// An OSD's transaction was refused.
     Refused(CommitId, StoreError),
     /// A read.
@@ -243,4 +300,49 @@ pub(crate) enum Stored {
     Completed(Completion),
     /// The monitor's oldest batch.
     Persisted,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{PgId, PoolId};
+
+    /// Which of four transactions, two of each of two collections, a crash leaves.
+    fn left(loose: bool, seed: u64) -> [bool; 4] {
+        let (mut disk, mut rng) = (OsdDisk::new(1, loose), Rng::new(seed));
+        let (a, b) = (CollectionId::Meta, CollectionId::Pg(PgId::new(PoolId(1), 0)));
+        let object = ObjectId::record;
+        let mut number = 0;
+        let mut commit = |disk: &mut OsdDisk, transaction: Transaction, rng: &mut Rng| {
+            number += 1;
+            disk.commit(Instant::ZERO, CommitId(number), transaction, rng).expect("it takes all of it");
+            CommitId(number)
+        };
+        for collection in [a, b] {
+            let made = commit(&mut disk, Transaction::create(collection), &mut rng);
+            disk.committed(made);
+        }
+        let names = [(a, "1"), (b, "2"), (a, "3"), (b, "4")];
+        for (collection, name) in names {
+            let mut transaction = Transaction::new(collection);
+            transaction.push(&object(name), Op::Touch);
+            commit(&mut disk, transaction, &mut rng);
+        }
+        assert_eq!(disk.owes(), 4);
+        disk.crash(&mut rng);
+        names.map(|(collection, name)| {
+            let what = ReadWhat::Object(object(name), ObjectWant::default());
+            matches!(disk.read(&ReadRequest { collection, what }), Ok(ReadResult::Object(view)) if view.exists)
+        })
+    }
+
+    #[test]
+    fn a_crash_leaves_a_beginning_of_all_or_of_each_collection() {
+        let found = |loose| (0..200).map(|seed| left(loose, seed)).collect::<BTreeSet<_>>();
+        let beginnings = (0..=4).map(|kept| [0, 1, 2, 3].map(|at| at < kept)).collect();
+        assert_eq!(found(false), beginnings);
+        let loose = found(true);
+        assert!(loose.iter().all(|[a, b, c, d]| (*a || !c) && (*b || !d)), "{loose:?}");
+        assert_eq!(loose.len(), 9, "what is left of one says nothing of the other");
+    }
 }

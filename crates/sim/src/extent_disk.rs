@@ -91,6 +91,11 @@ impl ExtentDisk {
         self.held_until = self.held_until.max(until);
     }
 
+    /// How much is not durable yet.
+    pub(crate) fn owes(&self) -> usize {
+        self.under_way.values().filter(|(io, _)| matches!(io, Io::Write { .. } | Io::Flush)).count()
+    }
+
     /// Does what can be done now; gives what has ended.
     pub(crate) fn work(&mut self, now: Instant) -> Vec<Completion> {
         let Some(store) = &mut self.store else { return Vec::new() };

@@ -34,6 +34,8 @@ pub struct Options {
     pub fault_every: Duration,
     /// Whether faults come in bursts: what has just broken is where another fault hurts.
     pub bursts: bool,
+    /// Whether power goes at telling moments, such as when a machine has spoken and its disk is not done.
+    pub ambushes: bool,
     /// How long an OSD keeps a session whose peer is away: with little, sessions end between OSDs that both live.
     pub standby: Duration,
     /// After how long an OSD that does not answer others has failed (`osd_heartbeat_grace`): with little, those who live
@@ -54,12 +56,20 @@ pub struct Options {
     pub store: &'static str,
     /// How often longer than a fast drive a disk takes.
     pub disk_slowness: u32,
+    /// Whether each disk is as slow as chance will have it, one a thousand times slower than another.
+    pub uneven_disks: bool,
     /// How many millionths clocks gain or lose, and milliseconds they are set apart, at the most.
     pub drift_ppm: u32,
     /// Whether what is sent is lost now and then, and comes a retransmission later.
     pub lossy: bool,
     /// Whether sessions are encrypted.
     pub secure: bool,
+    /// Whether disks keep the order of what concerns one collection, and no other: no more than stores promise.
+    pub loose_disks: bool,
+    /// After how long an OSD that is down is out, so that its groups move (`mon_osd_down_out_interval`).
+    pub down_out: Duration,
+    /// How long a machine that loses power is away at the most; where all do, or the monitor's does, a third of it.
+    pub outage: Duration,
     /// What is wrong on purpose.
     pub planted: Option<Bug>,
 }
@@ -87,7 +97,8 @@ impl Options {
             depth: one_of(&[1, 2, 4]),
             think: Duration::from_millis(u64::from(one_of(&[50, 100, 200, 200]))),
             pool_size,
-            min_size: one_of(&[1, 2, 2, 2]).min(pool_size),
+            // Of two copies Ceph does with one unless it is told otherwise.
+            min_size: one_of(if pool_size == 2 { &[1, 1, 1, 2] } else { &[1, 2, 2, 2] }).min(pool_size),
             pg_num: one_of(&[1, 2, 4, 8]),
             duration: Duration::from_secs(u64::from(one_of(&[20, 40, 60]))),
             fault_every: Duration::from_millis(u64::from(one_of(&[300, 1000, 3000, 3000]))),
@@ -104,6 +115,11 @@ impl Options {
             bursts: rng.chance(1, 2),
             standby: Duration::from_millis(if rng.chance(1, 2) { 500 } else { 900_000 }),
             lacking_max: [0, 2, 100, 100][rng.below(4) as usize],
+            ambushes: rng.chance(1, 2),
+            loose_disks: rng.chance(1, 2),
+            uneven_disks: rng.chance(1, 2),
+            outage: Duration::from_millis([600, 3000, 15_000, 15_000][rng.below(4) as usize]),
+            down_out: Duration::from_secs([1, 600, 600][rng.below(3) as usize]),
             grace: Duration::from_secs([2, 4, 20][rng.below(3) as usize]),
             readers: [0, 0, 1, 2][rng.below(4) as usize].min(clients - 1),
             planted: None,
@@ -123,7 +139,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 26] {
+    fn values(&self) -> [(&'static str, String); 31] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -139,6 +155,7 @@ impl Options {
             ("faults", self.faults.to_string()),
             ("fault-every-ms", ms(self.fault_every)),
             ("bursts", self.bursts.to_string()),
+            ("ambushes", self.ambushes.to_string()),
             ("standby-ms", ms(self.standby)),
             ("grace-ms", ms(self.grace)),
             ("log-entries", self.log_entries.to_string()),
@@ -148,9 +165,13 @@ impl Options {
             ("input-cost-us", self.input_cost.as_micros().to_string()),
             ("store", self.store.to_owned()),
             ("disk-slowness", self.disk_slowness.to_string()),
+            ("uneven-disks", self.uneven_disks.to_string()),
             ("drift-ppm", self.drift_ppm.to_string()),
             ("lossy", self.lossy.to_string()),
             ("secure", self.secure.to_string()),
+            ("loose-disks", self.loose_disks.to_string()),
+            ("down-out-s", self.down_out.as_secs().to_string()),
+            ("outage-ms", ms(self.outage)),
             ("planted", self.planted.map_or("none", |bug| bug.listed().name).to_owned()),
         ]
     }
@@ -181,6 +202,11 @@ impl Options {
         add(&|o| o.fault_every = (o.fault_every * 2).min(o.duration));
         add(&|o| (o.pool_size, o.min_size) = (o.pool_size.min(2), o.min_size.min(2)));
         add(&|o| o.bursts = false);
+        add(&|o| o.ambushes = false);
+        add(&|o| o.loose_disks = false);
+        add(&|o| o.outage = Duration::from_secs(15));
+        add(&|o| o.uneven_disks = false);
+        add(&|o| o.down_out = Duration::from_secs(600));
         add(&|o| o.standby = Duration::from_secs(900));
         add(&|o| o.grace = Duration::from_secs(20));
         add(&|o| (o.lossy, o.secure) = (false, false));

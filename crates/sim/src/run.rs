@@ -300,6 +300,7 @@ impl Run {
             Event::Wake(node) => self.collect(node),
             Event::Start(node) => self.cluster.start(&mut self.world, node),
             Event::Fault => self.strike(),
+            Event::Caught { kind, node } => self.strike_caught(kind, node),
             Event::Work { client, slot } if self.working => {
                 let (id, request) = self.work.next(self.pool, slot, client < self.options.readers as usize);
                 if self.work.loses(id) {

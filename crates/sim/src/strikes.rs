@@ -33,6 +33,9 @@ impl Run {
             self.scrub_something();
         }
         self.look_for_scrub_errors();
+        if self.waits_for_moment(kind) {
+            return;
+        }
         match kind {
             Fault::Cut => self.world.cut_some_pipe(),
             Fault::Apart | Fault::OneWay | Fault::SlowLink => self.strike_link(kind),
@@ -43,10 +46,9 @@ impl Run {
             }
             Fault::Crash => {
                 let osd = self.some_osd();
-                self.crash(self.cluster.osd(osd), 15_000);
+                self.crash(self.cluster.osd(osd), 1);
             }
-            Fault::Power => (0..self.options.osds).for_each(|osd| self.crash(self.cluster.osd(osd), 5_000)),
-            Fault::Monitor => self.crash(self.cluster.mon(), 5_000),
+            Fault::Power | Fault::Monitor => self.take_power(kind),
             Fault::Stall => {
                 let (node, until) = (self.some_node(), self.world.now + self.some_ms(8000));
                 self.world.stall(node, until);
@@ -143,16 +145,27 @@ impl Run {
         self.command(MARK | self.marks, format!(r#"{{"prefix":"osd pool set",{words}}}"#));
     }
 
-    fn crash(&mut self, node: NodeId, down_ms_max: u64) {
+    /// The power of every OSD goes, or the monitor's.
+    pub(crate) fn take_power(&mut self, kind: Fault) {
+        match kind {
+            Fault::Power => (0..self.options.osds).for_each(|osd| self.crash(self.cluster.osd(osd), 3)),
+            _ => self.crash(self.cluster.mon(), 3),
+        }
+    }
+
+    /// A machine is away for some part of the longest outage.
+    pub(crate) fn crash(&mut self, node: NodeId, part: u64) {
         self.world.note(&format!("{} loses power", self.world.nodes[node.0].name));
         self.world.kill(node);
-        let at = self.world.now + self.some_ms(down_ms_max);
+        let longest = u64::try_from(self.options.outage.as_millis()).unwrap_or(u64::MAX) / part;
+        let at = self.world.now + self.some_ms(longest.max(1));
         self.world.plan(at, Event::Start(node));
     }
 
     /// Ends all faults and waits until every request has ended; false if one does not.
     pub(crate) fn heal(&mut self) -> bool {
         self.world.network.heal();
+        self.world.ambush = None;
         for id in 0..self.world.nodes.len() {
             self.cluster.start(&mut self.world, NodeId(id));
         }

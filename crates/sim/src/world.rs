@@ -5,9 +5,11 @@
 //!
 //! Read next: `cluster` (who lives here), `run` (what a run consists of).
 
+use crate::ambush::Ambush;
 use crate::check::deliveries::Deliveries;
 use crate::check::logs::Logs;
 use crate::disk::Stored;
+use crate::faults::Fault;
 use crate::network::{End, Network, PipeId, Side};
 use crate::node::{Disk, Engine, Node, NodeId, Output};
 use crate::queue::Queue;
@@ -54,6 +56,8 @@ pub(crate) enum Event {
     Free(NodeId),
     /// The next fault.
     Fault,
+    /// A fault that has waited for this moment, on this node.
+    Caught { kind: Fault, node: NodeId },
     /// A client goes on with its work.
     Work { client: usize, slot: u32 },
 }
@@ -71,6 +75,8 @@ pub(crate) struct World {
     pub(crate) log: std::collections::VecDeque<String>,
     /// Who is told each line at once.
     pub(crate) listener: Option<fn(&str)>,
+    /// What waits for its moment.
+    pub(crate) ambush: Option<Ambush>,
     queue: Queue<Event>,
     /// What OSDs have told one another.
     deliveries: Deliveries,
@@ -96,6 +102,7 @@ impl World {
             failures: Vec::new(),
             log: std::collections::VecDeque::new(),
             listener: None,
+            ambush: None,
             queue: Queue::new(),
             deliveries: Deliveries::default(),
             logs: Logs::default(),
@@ -116,7 +123,7 @@ impl World {
             self.events += 1;
             self.trace.number(at.0);
             match event {
-                Event::Fault | Event::Work { .. } | Event::Start(_) => return Some(event),
+                Event::Fault | Event::Caught { .. } | Event::Work { .. } | Event::Start(_) => return Some(event),
                 event => {
                     let happened = self.in_turn(event).and_then(|event| self.happen(event));
                     if let Some(node) = happened {
@@ -181,7 +188,8 @@ impl World {
             Event::Bytes { pipe, side, .. } | Event::Closed { pipe, side } | Event::Cut { pipe, side } => {
                 self.network.whose(*pipe, *side)
             }
-            Event::Disk { .. } | Event::Free(_) | Event::Start(_) | Event::Fault | Event::Work { .. } => None,
+            Event::Disk { .. } | Event::Free(_) | Event::Start(_) => None,
+            Event::Fault | Event::Caught { .. } | Event::Work { .. } => None,
         }
         .filter(|id| self.nodes[id.0].running.is_some())
     }
@@ -215,6 +223,7 @@ impl World {
         if let Some(running) = &mut self.nodes[id.0].running {
             running.epoch = map.epoch;
         }
+        self.has_moved_on(id);
     }
 
     /// Lets a node do everything that follows from what it was told.
@@ -270,7 +279,7 @@ impl World {
                 self.broken(end, StreamFault::Broken)
             }
             Event::Stored { node, life, what } => self.stored(node, life, what),
-            Event::Free(_) | Event::Start(_) | Event::Fault | Event::Work { .. } => {
+            Event::Free(_) | Event::Start(_) | Event::Fault | Event::Caught { .. } | Event::Work { .. } => {
                 unreachable!("these are nothing that a node takes")
             }
         }
@@ -370,8 +379,8 @@ impl World {
         let running = node.running.as_mut().filter(|_| node.life == life)?;
         self.trace.number(id.0 as u64 ^ 0xD15C);
         match (&mut running.engine, &mut node.disk, what) {
-            (Engine::Osd(osd), Disk::Osd(disk), Stored::Committed) => {
-                let commit = disk.committed();
+            (Engine::Osd(osd), Disk::Osd(disk), Stored::Committed(commit)) => {
+                disk.committed(commit);
                 osd.handle_committed(now, commit, Ok(()));
             }
             (Engine::Osd(osd), _, Stored::Refused(commit, error)) => osd.handle_committed(now, commit, Err(error)),
@@ -444,7 +453,7 @@ impl World {
             }
             (Output::Commit(commit, transaction), Disk::Osd(disk)) => {
                 match disk.commit(now, commit, transaction, &mut self.rng) {
-                    Ok(at) => (at, Stored::Committed),
+                    Ok(at) => (at, Stored::Committed(commit)),
                     Err(error) => (now, Stored::Refused(commit, error)),
                 }
             }
@@ -558,6 +567,7 @@ impl World {
             self.send_part(pipe, 1 - side, first);
         }
         self.send_part(pipe, 1 - side, all);
+        self.has_spoken(id);
     }
 
     fn send_part(&mut self, pipe: PipeId, side: Side, bytes: Bytes) {

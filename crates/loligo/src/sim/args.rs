@@ -71,6 +71,9 @@ pub(crate) struct SimArgs {
     /// Whether faults come in bursts
     #[arg(long, value_name = "BOOL")]
     bursts: Option<bool>,
+    /// Whether power goes at telling moments, such as when a machine has spoken and its disk is not done
+    #[arg(long, value_name = "BOOL")]
+    ambushes: Option<bool>,
     /// How long an OSD keeps a session whose peer is away
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     standby_ms: Option<u64>,
@@ -98,6 +101,9 @@ pub(crate) struct SimArgs {
     /// How often longer than a fast drive a disk takes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
     disk_slowness: Option<u32>,
+    /// Whether each disk is as slow as chance will have it
+    #[arg(long, value_name = "BOOL")]
+    uneven_disks: Option<bool>,
     /// How many millionths clocks gain or lose, and milliseconds they are set apart, at the most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10000))]
     drift_ppm: Option<u32>,
@@ -107,6 +113,15 @@ pub(crate) struct SimArgs {
     /// Whether sessions are encrypted
     #[arg(long, value_name = "BOOL")]
     secure: Option<bool>,
+    /// Whether disks keep no order but that of each collection
+    #[arg(long, value_name = "BOOL")]
+    loose_disks: Option<bool>,
+    /// After how long an OSD that is down is out
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(0..=86400))]
+    down_out_s: Option<u64>,
+    /// How long a machine that loses power is away at the most
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(3..=3600000))]
+    outage_ms: Option<u64>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
@@ -169,6 +184,7 @@ impl SimArgs {
             faults: self.faults.unwrap_or(usual.faults),
             fault_every: self.fault_every_ms.map_or(usual.fault_every, Duration::from_millis),
             bursts: self.bursts.unwrap_or(usual.bursts),
+            ambushes: self.ambushes.unwrap_or(usual.ambushes),
             standby: self.standby_ms.map_or(usual.standby, Duration::from_millis),
             grace: self.grace_ms.map_or(usual.grace, Duration::from_millis),
             log_entries: self.log_entries.unwrap_or(usual.log_entries),
@@ -178,9 +194,13 @@ impl SimArgs {
             input_cost: self.input_cost_us.map_or(usual.input_cost, Duration::from_micros),
             store: self.store.as_ref().and_then(store).unwrap_or(usual.store),
             disk_slowness: self.disk_slowness.unwrap_or(usual.disk_slowness),
+            uneven_disks: self.uneven_disks.unwrap_or(usual.uneven_disks),
             drift_ppm: self.drift_ppm.unwrap_or(usual.drift_ppm),
             lossy: self.lossy.unwrap_or(usual.lossy),
             secure: self.secure.unwrap_or(usual.secure),
+            loose_disks: self.loose_disks.unwrap_or(usual.loose_disks),
+            down_out: self.down_out_s.map_or(usual.down_out, Duration::from_secs),
+            outage: self.outage_ms.map_or(usual.outage, Duration::from_millis),
             planted: self.bug(),
             ..usual
         };

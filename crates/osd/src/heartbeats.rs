@@ -46,8 +46,8 @@ struct Beat {
     since: Instant,
     /// When the newest ping that it has answered was sent.
     answered: Instant,
-    /// When the newest one was sent that it has answered with a promise.
-    leased: Instant,
+    /// When the lease ends that it has promised.
+    leased_until: Instant,
     /// The monitor has been told that it is silent.
     complained: bool,
 }
@@ -98,14 +98,13 @@ impl Heartbeats {
 
     /// Whether what this OSD has is surely the newest as far as `osd`, a member of the same group, could know otherwise.
     pub fn has_lease(&self, now: Instant, osd: OsdId) -> bool {
-        let holds = |beat: &Beat| now < beat.leased + self.lease();
-        self.peers.get(&osd).is_some_and(holds) || Bug::LeaseIgnored.is_planted()
+        self.peers.get(&osd).is_some_and(|beat| now < beat.leased_until) || Bug::LeaseIgnored.is_planted()
     }
 
     /// Watches these and nobody else. Gives those who are new.
     fn watch(&mut self, now: Instant, osds: impl Iterator<Item = OsdId>) -> Vec<OsdId> {
         let mut before = core::mem::take(&mut self.peers);
-        let begin = Beat { since: now, answered: Instant::ZERO, leased: Instant::ZERO, complained: false };
+        let begin = Beat { since: now, answered: Instant::ZERO, leased_until: Instant::ZERO, complained: false };
         let mut new = Vec::new();
         for osd in osds {
             let known = before.remove(&osd);
@@ -141,17 +140,15 @@ impl Heartbeats {
         silent
     }
 
-    /// `osd` has answered the ping sent at `sent`, with a promise or without. Says whether that made a lease where there was
-    /// none, and whether the monitor was told that it is silent.
-    fn answered(&mut self, now: Instant, osd: OsdId, sent: Instant, promises: bool) -> (bool, bool) {
+    /// `osd` has answered the ping sent at `sent`, and promised a lease of this length, or none. Says whether that made a
+    /// lease where there was none, and whether the monitor was told that it is silent.
+    fn answered(&mut self, now: Instant, osd: OsdId, sent: Instant, lease: Duration) -> (bool, bool) {
         let lapsed = !self.has_lease(now, osd);
         match self.peers.get_mut(&osd) {
             Some(beat) if sent > beat.answered && sent <= now => {
                 beat.answered = sent;
-                if promises {
-                    beat.leased = sent;
-                }
-                (lapsed && promises, core::mem::replace(&mut beat.complained, false))
+                beat.leased_until = beat.leased_until.max(sent + lease.min(LEASE_MAX));
+                (lapsed && now < beat.leased_until, core::mem::replace(&mut beat.complained, false))
             }
             _ => (false, false),
         }
@@ -293,7 +290,8 @@ impl Osd {
             }
             return;
         }
-        let (lapsed, complained) = self.core.heartbeats.answered(now, from, Instant(ping.sent_ns), ping.lease_ns > 0);
+        let (lapsed, complained) =
+            self.core.heartbeats.answered(now, from, Instant(ping.sent_ns), Duration::from_nanos(ping.lease_ns));
         if complained && let Some(addrs) = self.core.map.addrs(from) {
             let message = complaint(&self.core, from, addrs.client.clone(), None);
             self.mon.send(Envelope::new(message));
@@ -341,6 +339,7 @@ mod tests {
     use super::*;
 
     const PEER: OsdId = OsdId(3);
+    const LEASE: Duration = Duration::from_secs(8);
 
     fn at(ms: u64) -> Instant {
         Instant::from_secs(1000) + Duration::from_millis(ms)
@@ -358,12 +357,15 @@ mod tests {
         let (mut asks, mut answers) = (beats(), beats());
         assert!(!asks.has_lease(at(0), PEER));
         assert!(answers.promise(at(20_000), PEER, asks.lease()));
-        assert_eq!(asks.answered(at(20_100), PEER, at(19_900), true), (true, false));
+        assert_eq!(asks.answered(at(20_100), PEER, at(19_900), LEASE), (true, false));
         assert!(asks.has_lease(at(27_899), PEER) && !asks.has_lease(at(27_900), PEER));
         assert_eq!(answers.bound_until(PEER), at(28_500));
+        // What a new grace says holds for leases to come.
+        asks.set(Duration::from_secs(1), Duration::from_secs(100));
+        assert!(!asks.has_lease(at(27_900), PEER));
         // An answer that comes late, or from the future, changes nothing.
-        assert_eq!(asks.answered(at(20_200), PEER, at(19_000), true), (false, false));
-        assert_eq!(asks.answered(at(20_200), PEER, at(30_000), true), (false, false));
+        assert_eq!(asks.answered(at(20_200), PEER, at(19_000), LEASE), (false, false));
+        assert_eq!(asks.answered(at(20_200), PEER, at(30_000), LEASE), (false, false));
         assert!(!asks.has_lease(at(27_900), PEER));
         answers.is_gone(PEER);
         assert!(answers.bound_until(PEER) < at(20_000));
@@ -372,9 +374,9 @@ mod tests {
     #[test]
     fn an_answer_without_a_promise_is_a_sign_of_life_and_no_lease() {
         let mut beats = beats();
-        assert_eq!(beats.answered(at(100), PEER, at(90), false), (false, false));
+        assert_eq!(beats.answered(at(100), PEER, at(90), Duration::ZERO), (false, false));
         assert!(!beats.has_lease(at(100), PEER) && beats.is_heard(at(50)));
-        assert_eq!(beats.answered(at(200), PEER, at(190), true), (true, false));
+        assert_eq!(beats.answered(at(200), PEER, at(190), LEASE), (true, false));
         assert!(beats.has_lease(at(200), PEER));
     }
 
@@ -400,7 +402,7 @@ mod tests {
         }
         assert!(beats.begins_round(at(10_000)));
         assert_eq!(beats.silent(at(10_000)), [(PEER, Duration::from_secs(10))]);
-        assert_eq!(beats.answered(at(10_500), PEER, at(10_400), true), (true, true));
+        assert_eq!(beats.answered(at(10_500), PEER, at(10_400), LEASE), (true, true));
         assert_eq!(beats.silent(at(10_600)), []);
     }
 
@@ -416,9 +418,9 @@ mod tests {
     fn a_third_of_those_asked_has_to_answer() {
         let mut beats = beats();
         beats.watch(at(0), (1..=4).map(OsdId));
-        beats.answered(at(100), OsdId(1), at(90), true);
+        beats.answered(at(100), OsdId(1), at(90), LEASE);
         assert!(!beats.is_heard(at(50)));
-        beats.answered(at(100), OsdId(2), at(90), true);
+        beats.answered(at(100), OsdId(2), at(90), LEASE);
         assert!(beats.is_heard(at(50)) && !beats.is_heard(at(95)));
         beats.watch(at(0), core::iter::empty());
         assert!(beats.is_heard(at(95)));

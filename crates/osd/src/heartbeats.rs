@@ -144,14 +144,11 @@ impl Heartbeats {
     /// lease where there was none, and whether the monitor was told that it is silent.
     fn answered(&mut self, now: Instant, osd: OsdId, sent: Instant, lease: Duration) -> (bool, bool) {
         let lapsed = !self.has_lease(now, osd);
-        match self.peers.get_mut(&osd) {
-            Some(beat) if sent > beat.answered && sent <= now => {
-                beat.answered = sent;
-                beat.leased_until = beat.leased_until.max(sent + lease.min(LEASE_MAX));
-                (lapsed && now < beat.leased_until, core::mem::replace(&mut beat.complained, false))
-            }
-            _ => (false, false),
-        }
+        let Some(beat) = self.peers.get_mut(&osd).filter(|_| sent <= now) else { return (false, false) };
+        let complained = sent > beat.answered && core::mem::replace(&mut beat.complained, false);
+        beat.answered = beat.answered.max(sent);
+        beat.leased_until = beat.leased_until.max(sent + lease.min(LEASE_MAX));
+        (lapsed && now < beat.leased_until, complained)
     }
 
     /// Promises `osd` a lease, unless its death is held back.
@@ -363,7 +360,7 @@ mod tests {
         // What a new grace says holds for leases to come.
         asks.set(Duration::from_secs(1), Duration::from_secs(100));
         assert!(!asks.has_lease(at(27_900), PEER));
-        // An answer that comes late, or from the future, changes nothing.
+        // An answer that another has overtaken, or one from the future, changes nothing.
         assert_eq!(asks.answered(at(20_200), PEER, at(19_000), LEASE), (false, false));
         assert_eq!(asks.answered(at(20_200), PEER, at(30_000), LEASE), (false, false));
         assert!(!asks.has_lease(at(27_900), PEER));

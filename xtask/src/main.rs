@@ -38,7 +38,11 @@ usage: cargo xtask VERB
                    ARGS are those of tests/clients/extent_figures.py, such as steady --seconds 120
   kill-pauses [ARGS...]
                    the longest request that a client at depth 1 sees when one of four OSDs is killed with -9, by default 8
-                   times, and the same of any running cluster: ARGS are those of tests/clients/kill_pauses.py
+                   times, and when it comes back; or the same of any running cluster: ARGS are those of
+                   tests/clients/kill_pauses.py
+  recovery-speed [ARGS...]
+                   how fast an OSD that was away gets what it has missed, beside copying the same bytes by hand, and the CPU
+                   that it takes; or the same of any running cluster: ARGS are those of tests/clients/recovery_speed.py
   thrash [ARGS...] OSDs killed, stopped, restarted, marked out and in and replaced while pools get more and fewer placement
                    groups, under fio with verification and clients with models: ARGS are those of tests/clients/thrash.py,
                    such as --seconds 600
@@ -72,6 +76,7 @@ fn verb(words: &[&str]) -> Result<()> {
         ["stress", ref args @ ..] => stress("stress_rados.py", args),
         ["stress-kill", ref args @ ..] => stress("stress_kill.py", args),
         ["extent-figures", ref args @ ..] => stress("extent_figures.py", args),
+        ["recovery-speed", ref args @ ..] => stress("recovery_speed.py", args),
         ["kill-pauses", ref args @ ..] => stress("kill_pauses.py", args),
         ["thrash", ref args @ ..] => stress("thrash.py", args),
         ["planted", ref args @ ..] => planted(args),

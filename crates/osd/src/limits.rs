@@ -111,6 +111,9 @@ pub const MAPS_PER_MESSAGE_MAX: usize = 40;
 pub const BACKFILL_HEADS_MAX: usize = 512;
 /// The most data bytes of one piece of a copied object (`osd_recovery_max_chunk`).
 pub const PUSH_BYTES_MAX: u64 = 8 << 20;
+/// The most objects whose recovery an OSD has under way, whatever `osd_recovery_max_active` says: their pieces may all wait
+/// for the same peer, on the session that writes take, and that is given up where more than 512 MiB wait.
+pub const RECOVERIES_MAX: usize = 32;
 /// The most map entries of one piece of a copied object (`osd_recovery_max_omap_entries_per_chunk`).
 pub const PUSH_OMAP_ENTRIES_MAX: u64 = 8096;
 /// Sources of copies that an OSD asks for at once.

@@ -7,6 +7,7 @@
 //! Invariant: turns that are scheduled and objects that are under way are together no more than `max_active`, but for
 //! objects that clients wait for.
 
+use crate::limits::RECOVERIES_MAX;
 use base::{Duration, Instant, PgId};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -41,9 +42,10 @@ impl Default for RecoveryPace {
 }
 
 impl RecoveryPace {
-    /// Takes over the options.
+    /// Takes over the options, as far as there is room.
     pub fn set(&mut self, max_active: usize, sleep: Duration, single_start: usize) {
-        (self.max_active, self.sleep, self.single_start) = (max_active.max(1), sleep, single_start.max(1));
+        let max_active = max_active.clamp(1, RECOVERIES_MAX);
+        (self.max_active, self.sleep, self.single_start) = (max_active, sleep, single_start.max(1));
     }
 
     /// A PG has something to recover.
@@ -68,13 +70,18 @@ impl RecoveryPace {
         self.active
     }
 
+    /// Whether more may be under way.
+    pub fn has_room(&self) -> bool {
+        self.active + self.scheduled < self.max_active
+    }
+
     fn not_before(&self) -> Instant {
         self.last.map_or(Instant::ZERO, |last| last + self.sleep)
     }
 
     /// The next PG whose turn may be scheduled.
     pub fn next(&mut self, now: Instant) -> Option<PgId> {
-        if self.active + self.scheduled >= self.max_active || now < self.not_before() {
+        if !self.has_room() || now < self.not_before() {
             return None;
         }
         let pg = self.wanted.pop_front()?;
@@ -91,8 +98,7 @@ impl RecoveryPace {
 
     /// When a turn may be scheduled that may not now.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        let room = self.active + self.scheduled < self.max_active;
-        (room && !self.wanted.is_empty()).then(|| self.not_before())
+        (self.has_room() && !self.wanted.is_empty()).then(|| self.not_before())
     }
 }
 
@@ -100,6 +106,18 @@ impl RecoveryPace {
 mod tests {
     use super::*;
     use base::PoolId;
+
+    /// With limits lifted, what was on its way to one member was more than its session could hold. That was given up and
+    /// everything asked for again, without end.
+    #[test]
+    fn what_is_under_way_fits_a_session_whatever_the_options_say() {
+        let mut pace = RecoveryPace::default();
+        pace.set(1000, Duration::ZERO, 1);
+        (0..1000).for_each(|seed| pace.want(PgId::new(PoolId(1), seed)));
+        let begun = (0..1000).filter(|_| pace.next(Instant::from_secs(1)).is_some()).count();
+        let bytes = begun as u64 * crate::limits::PUSH_BYTES_MAX;
+        assert!(bytes <= wire::msgr::limits::BACKLOG_BYTES_MAX as u64 / 2, "{begun} at once");
+    }
 
     #[test]
     fn turns_go_around_within_the_bounds() {

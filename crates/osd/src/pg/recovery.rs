@@ -273,8 +273,8 @@ impl Pg {
         if self.led_peering().is_none() || !self.has_slots() {
             return;
         }
-        for _ in 0..core.pace.single_start {
-            match self.next_object() {
+        for started in 0..core.pace.single_start {
+            match self.next_object().filter(|_| started == 0 || core.pace.has_room()) {
                 Some(head) => self.start_work(core, head),
                 None => break,
             }

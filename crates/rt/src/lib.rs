@@ -25,6 +25,7 @@ pub mod mon_store;
 pub mod osd_daemon;
 pub mod osd_store;
 pub mod pg_transfer;
+mod preemption;
 pub mod reactor;
 pub mod shaped_device;
 pub mod signals;

@@ -6,7 +6,8 @@
 //!
 //! Three rules keep that cheap. After each look the core goes to whoever else wants it. A wait in vain ends the habit,
 //! until work has once more followed work closely; so an idle thread sleeps. And where messages come in crowds, which
-//! share the price of a wake-up, the thread sleeps as soon as it can: there its time is worth more to its clients.
+//! share the price of a wake-up, the thread sleeps as soon as it can: there its time is worth more to its clients. Where
+//! the crowds are large, it does not even push them aside when it wakes (`preemption`).
 //!
 //! Refuses to know what the work is.
 
@@ -17,6 +18,9 @@ const MESSAGE: u32 = 256;
 
 /// Messages found at a time, on average, from which on they count as a crowd.
 const CROWD: u32 = 5 * MESSAGE / 2;
+
+/// Messages found at a time, on average, from which on those who send them should be done before this thread begins.
+const LARGE_CROWD: u32 = 4 * MESSAGE;
 
 /// More messages at a time than this count as so many: a burst should not be remembered for long.
 const MESSAGES_MAX: u32 = 64;
@@ -29,6 +33,7 @@ pub(crate) struct Linger {
     idle_since: Option<Instant>,
     /// How many messages a turn finds, averaged over some sixteen turns that found any.
     messages: u32,
+    gives_way: bool,
 }
 
 impl Linger {
@@ -40,6 +45,13 @@ impl Linger {
         let found = u32::try_from(messages).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX) * MESSAGE;
         self.messages = (15 * self.messages + found) / 16;
         self.pays = self.idle_since.replace(now).is_some_and(|since| now.since(since) < limit);
+        // Between the two it stays as it is, so that the habit is not changed at every turn.
+        self.gives_way = self.messages >= if self.gives_way { CROWD } else { LARGE_CROWD };
+    }
+
+    /// Whether whoever sends should be done sending before this thread gets their core.
+    pub(crate) fn gives_way(&self) -> bool {
+        self.gives_way
     }
 
     /// Whether to look for more rather than sleep.
@@ -96,6 +108,19 @@ mod tests {
         let (mut linger, now) = after(1, 60);
         linger.worked(now + Duration::from_micros(90), 0, LIMIT);
         assert!(!linger.stays_awake(now + Duration::from_micros(100), LIMIT));
+    }
+
+    #[test]
+    fn large_crowds_are_given_way_to_until_they_are_none() {
+        let (mut linger, mut now) = after(3, 60);
+        assert!(!linger.gives_way());
+        for (messages, gives_way) in [(8, true), (3, true), (1, false), (3, false)] {
+            for _ in 0..100 {
+                now = now + Duration::from_micros(60);
+                linger.worked(now, messages, LIMIT);
+            }
+            assert_eq!(linger.gives_way(), gives_way, "{messages} messages at a time");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::hub::{Hub, Letter};
 use crate::linger::Linger;
 use crate::local::LocalSessions;
 use crate::metrics::PageRequest;
+use crate::preemption::Preemption;
 use crate::stream::{self, Stream};
 use admin::Transport;
 use base::hash::FixedHashMap;
@@ -201,7 +202,7 @@ async fn pump<D: Daemon + 'static>(shared: Rc<Shared<D>>, stopper: Stopper) -> R
     let mut armed: Option<Instant> = None;
     let sleep = tokio::time::sleep(std::time::Duration::ZERO);
     tokio::pin!(sleep);
-    let (mut linger, mut awake) = (Linger::default(), false);
+    let (mut linger, mut preemption, mut awake) = (Linger::default(), Preemption::default(), false);
     loop {
         tokio::select! {
             biased;
@@ -231,6 +232,9 @@ async fn pump<D: Daemon + 'static>(shared: Rc<Shared<D>>, stopper: Stopper) -> R
             let (now, limit) = (node.clock.now(), node.daemon.linger());
             linger.worked(now, node.carried.msgr_recv_messages.0 - known, limit);
             awake = linger.stays_awake(now, limit);
+            if let Err(error) = preemption.give_way(linger.gives_way()) {
+                tracing::debug!(%error, "changing the scheduling policy failed");
+            }
             // A deadline that moved later is met early and armed anew; so moving one costs nothing per message.
             let next = node.next_wakeup();
             if next.is_some_and(|at| armed.is_none_or(|armed| at < armed)) {

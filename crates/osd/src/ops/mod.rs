@@ -56,7 +56,7 @@ pub enum OpClass {
 pub struct Plan {
     /// How it is ordered.
     pub class: OpClass,
-    /// What it reads; `INFO_ATTR` is among it. Where the object's state is known, that is left out: `spare_record`.
+    /// What it reads. Where the object's state is not known, its record has to come along: `ask_record`.
     pub want: ObjectWant,
 }
 
@@ -66,7 +66,7 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
     if calls > CALLS_PER_REQUEST_MAX || ops.len() - calls > OPS_PER_REQUEST_MAX {
         return Err(Errno::EINVAL);
     }
-    let mut want = ObjectWant { attrs: AttrsWant::Named(vec![INFO_ATTR]), ..ObjectWant::default() };
+    let mut want = ObjectWant::default();
     let (mut writes, mut reads) = (false, false);
     for item in ops {
         writes |= self::writes(item)?;
@@ -124,13 +124,12 @@ fn calls(ops: &[OsdOpItem]) -> usize {
     ops.iter().filter(|item| item.op == OpCode::CALL).count()
 }
 
-/// Takes the object's record out of what is read, for a request whose object is known: its record would say the same.
-pub fn spare_record(want: &mut ObjectWant) {
-    if let AttrsWant::Named(names) = &mut want.attrs {
-        names.retain(|name| *name != INFO_ATTR);
-        if names.is_empty() {
-            want.attrs = AttrsWant::None;
-        }
+/// Adds the object's record to what is read, for a request whose object is not known.
+pub fn ask_record(want: &mut ObjectWant) {
+    match &mut want.attrs {
+        AttrsWant::None => want.attrs = AttrsWant::Named(vec![INFO_ATTR]),
+        AttrsWant::Named(names) => names.push(INFO_ATTR),
+        AttrsWant::All => {}
     }
 }
 
@@ -163,7 +162,7 @@ pub fn reads_from(item: &OsdOpItem) -> bool {
 pub fn plan_at(snap: SnapId, ops: &[OsdOpItem]) -> Result<Plan, Errno> {
     let mut plan = plan(ops)?;
     if snap != SnapId::HEAD && plan.class == OpClass::Read {
-        plan.want = ObjectWant { attrs: AttrsWant::Named(vec![INFO_ATTR]), ..ObjectWant::default() };
+        plan.want = ObjectWant::default();
     }
     Ok(plan)
 }

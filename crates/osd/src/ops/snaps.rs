@@ -12,7 +12,7 @@ use super::clones::{CloneInfo, Clones, Life, list_reply};
 use super::execution::{Ask, AskOf, Execution, NOTHING, Request, Step, fail};
 use super::extents::Extents;
 use super::state::ObjectState;
-use super::{Outcome, bare_outcomes, data, execute, plan};
+use super::{Outcome, Plan, ask_record, bare_outcomes, data, execute, plan};
 use crate::limits::CLONE_OVERLAP_RANGES_MAX;
 use base::{Errno, SnapId};
 use maps::SnapSet;
@@ -64,7 +64,10 @@ pub(super) fn execute_at(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
     };
     let Some((view, answers)) = request.answers.split_first() else {
         return match plan(request.ops) {
-            Ok(plan) => Err(Box::new(Ask { of, want: plan.want })),
+            Ok(Plan { mut want, .. }) => {
+                ask_record(&mut want);
+                Err(Box::new(Ask { of, want }))
+            }
             Err(errno) => Ok(refused(request, errno)),
         };
     };

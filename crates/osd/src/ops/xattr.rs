@@ -20,8 +20,12 @@ use wire::{Decode, Encode};
 pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
     if item.op == OpCode::GETXATTRS {
         want.attrs = AttrsWant::All;
-    } else if let (AttrsWant::Named(names), Ok((name, _))) = (&mut want.attrs, xattr_parts(item)) {
-        names.push(user_attr(&name));
+    } else if let Ok((name, _)) = xattr_parts(item) {
+        match &mut want.attrs {
+            AttrsWant::None => want.attrs = AttrsWant::Named(vec![user_attr(&name)]),
+            AttrsWant::Named(names) => names.push(user_attr(&name)),
+            AttrsWant::All => {}
+        }
     }
 }
 

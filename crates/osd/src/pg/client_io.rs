@@ -211,8 +211,8 @@ impl Pg {
             OpClass::Write | OpClass::ReadModify => queue.exclusive = true,
         }
         let mut want = core::mem::take(&mut request.plan.want);
-        if known {
-            crate::ops::spare_record(&mut want);
+        if !known {
+            crate::ops::ask_record(&mut want);
         }
         if suspect {
             // After what the ops want; as it lies on the device.

@@ -158,7 +158,8 @@ impl Pg {
         request.circumstances.now = core.now;
         request.circumstances.last_user_version = self.info.last_user_version;
         request.stamps.started = core.now;
-        let want = core::mem::take(&mut request.plan.want);
+        let mut want = core::mem::take(&mut request.plan.want);
+        crate::ops::ask_record(&mut want);
         let what = ReadWhat::Object(request.object.clone(), want);
         let collection = self.collection();
         core.read(self.id, PgRead::AtReplica(request, self.replica_reads.peering), ReadRequest { collection, what });

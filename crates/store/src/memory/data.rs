@@ -1,9 +1,9 @@
 //! An object's data: blocks of its own, and buffers in which large writes arrived.
 //!
 //! Owns the choice between copying and keeping. The whole blocks of a large write stay in the buffer they were received
-//! in, and reads inside it are slices of it: a MiB then costs a copy neither on its way in nor on its way out. A small
-//! write into such a buffer changes it in place as long as nobody else holds it (a reader's answer on its way, a
-//! clone); where somebody does, the block that is written gets bytes of its own.
+//! in: a MiB then costs no copy on its way in. A read inside a buffer or a block is a slice of it, which costs none on
+//! its way out. A small write changes what it writes to in place as long as nobody else holds that (a reader's answer on
+//! its way, a clone); where somebody does, the block that is written gets bytes of its own.
 //!
 //! Invariants: a block that is part of a buffer lies in it where its index says, `used` counts those blocks, and a
 //! buffer of which less than half is still used is let go, its rest copied.
@@ -20,6 +20,9 @@ pub(super) const BLOCK: u64 = 64 << 10;
 /// read leaves room for, 64 KiB: at most a quarter then.
 pub(super) const KEPT_BYTES_MIN: usize = 256 << 10;
 
+/// A read of at least this many bytes is answered with a slice of what is held.
+const SLICED_BYTES_MIN: u64 = 1 << 10;
+
 /// A block ends at the latest where the object does; what it does not hold reads as zeros.
 #[derive(Clone, Debug)]
 enum Block {
@@ -27,6 +30,15 @@ enum Block {
     Own(Arc<Vec<u8>>),
     /// The first `len` bytes of its place in a buffer.
     Part { buffer: u32, len: usize },
+}
+
+/// A block as the owner of slices of it.
+struct Held(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// The middle of a large write, which begins and ends with whole blocks.
@@ -222,7 +234,7 @@ impl Data {
         self.settle(old);
     }
 
-    /// Reads a range: where it lies in one buffer, a slice of that, else one copy.
+    /// Reads a range: where it lies in one buffer or block, a slice of that, else one copy.
     pub(super) fn read(&self, start: u64, end: u64) -> Bytes {
         if let Some(slice) = self.slice(start, end) {
             return slice;
@@ -242,12 +254,19 @@ impl Data {
     }
 
     fn slice(&self, start: u64, end: u64) -> Option<Bytes> {
-        // A small piece is copied into the send buffer anyway; a slice of it would only be in a writer's way.
-        if end - start < BLOCK {
+        // A few bytes are as soon copied, and a slice of them might be in a writer's way.
+        if end - start < SLICED_BYTES_MIN {
             return None;
         }
         let (first, last) = (start / BLOCK, (end - 1) / BLOCK);
-        let Block::Part { buffer: id, .. } = self.blocks.get(&first)? else { return None };
+        let id = match self.blocks.get(&first)? {
+            Block::Part { buffer, .. } => buffer,
+            Block::Own(bytes) => {
+                let (from, to) = ((start % BLOCK) as usize, (end - first * BLOCK) as usize);
+                let held = Held(bytes.clone());
+                return (to <= bytes.len()).then(|| Bytes::from_owner(held).slice(from..to));
+            }
+        };
         let mut expected = first;
         for (index, block) in self.blocks.range(first..=last) {
             let needed = if *index == last { (end - last * BLOCK) as usize } else { BLOCK as usize };

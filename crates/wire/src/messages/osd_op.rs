@@ -134,7 +134,7 @@ impl Body for OsdOp {
         Ok(message)
     }
 
-    fn into_payload(self) -> Payload {
+    fn into_payload(mut self) -> Payload {
         let names = self.object.len() + self.locator.key.len() + self.locator.nspace.len();
         let mut e = Encoder::with_capacity(220 + names + self.ops.len() * OP_BYTES + self.snap_context.snaps.len() * 8);
         e.put(&self.pgid);
@@ -153,7 +153,7 @@ impl Body for OsdOp {
         e.put(&self.snap_context);
         e.i32(self.retry_attempt);
         e.u64(self.features);
-        Self::payload(e.finish(), join(self.ops.into_iter().map(|item| item.payload)))
+        Self::payload(e.finish(), join(&mut self.ops, |item| &mut item.payload))
     }
 }
 
@@ -195,14 +195,14 @@ impl OpData {
 }
 
 /// One buffer of several: itself if there is only one, else a copy.
-pub(super) fn join(parts: impl Iterator<Item = Bytes> + Clone) -> Bytes {
-    let mut full = parts.clone().filter(|part| !part.is_empty());
+pub(super) fn join<T>(parts: &mut [T], payload: impl Fn(&mut T) -> &mut Bytes) -> Bytes {
+    let mut full = parts.iter_mut().map(&payload).filter(|part| !part.is_empty());
     match (full.next(), full.next()) {
         (None, _) => Bytes::new(),
-        (Some(one), None) => one,
+        (Some(one), None) => core::mem::take(one),
         _ => {
-            let mut all = BytesMut::with_capacity(parts.clone().map(|part| part.len()).sum());
-            parts.for_each(|part| all.extend_from_slice(&part));
+            let mut all = BytesMut::with_capacity(parts.iter_mut().map(|part| payload(part).len()).sum());
+            parts.iter_mut().for_each(|part| all.extend_from_slice(payload(part)));
             all.freeze()
         }
     }

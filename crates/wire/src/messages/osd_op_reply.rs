@@ -137,7 +137,7 @@ impl Body for OsdOpReply {
         })
     }
 
-    fn into_payload(self) -> Payload {
+    fn into_payload(mut self) -> Payload {
         let mut e = Encoder::with_capacity(130 + self.object.len() + self.ops.len() * (OP_BYTES + 4));
         e.put(&self.object);
         e.put(&self.pg);
@@ -153,6 +153,6 @@ impl Body for OsdOpReply {
         e.u64(self.user_version);
         e.put(&self.redirect);
         self.trace.into_iter().for_each(|word| e.u64(word));
-        Self::payload(e.finish(), join(self.ops.into_iter().map(|outcome| outcome.item.payload)))
+        Self::payload(e.finish(), join(&mut self.ops, |outcome| &mut outcome.item.payload))
     }
 }

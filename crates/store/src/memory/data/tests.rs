@@ -67,6 +67,25 @@ fn a_small_write_changes_a_buffer_that_nobody_else_holds() {
 }
 
 #[test]
+fn a_read_inside_a_block_is_a_slice_that_a_later_write_leaves_alone() {
+    let mut a = Data::default();
+    a.write(0, &pattern(B - 100));
+    let (first, second) = (a.read(500, 5000), a.read(501, 5001));
+    assert_eq!(second.as_ptr() as usize, first.as_ptr() as usize + 1, "neither is a copy");
+    a.write(600, &Bytes::from_static(b"new"));
+    assert_eq!((&first, &second), (&pattern(B).slice(500..5000), &pattern(B).slice(501..5001)));
+    assert_eq!(a.read(599, 604).as_ref(), [&pattern(B)[599..600], b"new", &pattern(B)[603..604]].concat());
+    drop((first, second));
+    // Nobody holds it any more: it is changed where it is.
+    let place = a.read(0, 2000).as_ptr();
+    a.write(700, &Bytes::from_static(b"again"));
+    assert_eq!(a.read(0, 2000).as_ptr(), place);
+    // What it does not hold reads as zeros, up to what was asked for.
+    a.truncate(2000);
+    assert_eq!(a.read(1000, 3000)[..], [&a.read(1000, 2000)[..], &[0; 1000]].concat());
+}
+
+#[test]
 fn a_buffer_of_which_little_is_used_is_let_go() {
     let data = Bytes::from(vec![3; 8 * B]);
     let filled = || {

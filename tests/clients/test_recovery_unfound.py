@@ -2,6 +2,7 @@
 
 The expectations hold on Ceph 16.2 as well. Nobody is killed: who is to be away is marked down and kept from coming back.
 """
+import json
 import os
 import subprocess
 import tempfile
@@ -81,9 +82,23 @@ class Unfound(unittest.TestCase):
     def listed(self):
         return ceph_json("pg", self.pgid, "list_unfound")
 
+    def check_listed(self):
+        """What is listed, from the beginning and from an object on, and who might have it."""
+        listed = self.listed()
+        heads = [found["oid"] for found in listed["objects"]]
+        self.assertEqual({head["oid"] for head in heads}, {"changed", "new"})
+        self.assertFalse(listed["more"])
+        self.assertIn({"osd": str(self.gone), "status": "osd is down"}, listed["might_have_unfound"])
+        for at, head in enumerate(heads):
+            rest = ceph_json("pg", self.pgid, "list_unfound", json.dumps(head))
+            self.assertEqual((rest["offset"], [found["oid"] for found in rest["objects"]]), (head, heads[at + 1:]))
+        wrong = ceph("pg", self.pgid, "list_unfound", "nonsense", check=False)
+        self.assertEqual(wrong.returncode, 22)
+        self.assertIn("error parsing offset", wrong.stderr)
+
     def give_up(self, how):
         """Marked lost, the OSD is not waited for any more; a client that has waited all the time goes on."""
-        self.assertEqual({found["oid"]["oid"] for found in self.listed()["objects"]}, {"changed", "new"})
+        self.check_listed()
         self.assertIn("recovery_unfound", wait_for(lambda: state() & {"recovery_unfound"}, "it says so", 60, 0.3))
         early = ceph("pg", self.pgid, "mark_unfound_lost", how, check=False)
         self.assertEqual(early.returncode, 22)

@@ -6,7 +6,7 @@
 use crate::life::beacon_message;
 use crate::osd::Osd;
 use crate::pg::Pg;
-use crate::pg_query::is_giving_up;
+use crate::unfound::is_giving_up;
 use crate::stats::pg_state;
 use admin::command::CommandTable;
 use admin::ops::{OpView, blocked_value, in_flight_value};

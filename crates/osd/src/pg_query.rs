@@ -1,24 +1,21 @@
-//! `query`: everything an OSD knows of a placement group that it leads; and its unfound objects, to be listed or given up.
+//! `query`: everything an OSD knows of a placement group that it leads.
 //!
 //! Follows the shape of Ceph v16.2 `src/osd/PeeringState.cc` (`PeeringState::dump_pg_info`, `pg_info_t::dump`), as far
 //! as this OSD's peering has the same things to tell.
 
-use crate::limits::LIST_NAMES_MAX;
 use crate::osd::Osd;
 use crate::pg::info::LastBackfill;
-use crate::pg::lost::GiveUp;
 use crate::pg::member::Member;
 use crate::pg::peering::Step;
 use crate::pg::{Pg, Role};
 use crate::stats::{pg_stat, pg_state};
+use crate::unfound;
 use admin::format::quantity::local_time;
 use admin::{Answer, Call, CommandSpec, Reply, Value, object, refuse, spec};
 use base::{Epoch, Errno, OsdId};
 use maps::stats::PgStat;
 use maps::stats::show::{ids, stat_value, state_text, version};
 use std::collections::BTreeSet;
-use store::ObjectId;
-use wire::net::ConnId;
 
 pub(crate) const COMMANDS: &[CommandSpec<Osd>] = &[
     spec("query", "show everything that is known of a PG", "osd", "r", query),
@@ -29,10 +26,11 @@ pub(crate) const COMMANDS: &[CommandSpec<Osd>] = &[
         "give up a PG's objects of which no copy is known: back to an older version, or deleted",
         "osd",
         "rw",
-        on_the_socket,
+        unfound::on_the_socket,
     ),
     spec(
-        "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=list_unfound",
+        "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=list_unfound \
+         name=offset,type=CephString,req=false",
         "list a PG's objects of which no copy is known",
         "osd",
         "r",
@@ -43,59 +41,30 @@ pub(crate) const COMMANDS: &[CommandSpec<Osd>] = &[
         "give up a PG's objects of which no copy is known: back to an older version, or deleted",
         "osd",
         "rw",
-        on_the_socket,
+        unfound::on_the_socket,
     ),
     spec(
-        "list_unfound name=pgid,type=CephPgid,req=false",
+        "list_unfound name=pgid,type=CephPgid,req=false name=offset,type=CephString,req=false",
         "list a PG's objects of which no copy is known",
         "osd",
         "r",
-        unfound,
+        unfound::list,
     ),
 ];
 
 fn pg_command(osd: &mut Osd, call: &Call) -> Answer {
     match call.text("cmd")?.as_str() {
         "query" => query(osd, call),
-        "list_unfound" => unfound(osd, call),
+        "list_unfound" => unfound::list(osd, call),
         other => refuse(Errno::EOPNOTSUPP, format!("pg {other} is not supported")),
     }
 }
 
-/// Over the admin socket an answer cannot wait for other OSDs.
-fn on_the_socket(_: &mut Osd, _: &Call) -> Answer {
-    refuse(Errno::EOPNOTSUPP, "mark_unfound_lost takes a while: ask for it by `ceph tell`")
-}
-
-/// Whether a call gives up what is unfound.
-pub(crate) fn is_giving_up(call: &Call) -> bool {
-    let named = |name: &str| call.text_opt(name).ok().flatten();
-    call.prefix == "mark_unfound_lost"
-        || call.prefix == "pg" && named("cmd").is_some_and(|cmd| cmd == "mark_unfound_lost")
-}
-
-impl Osd {
-    /// Gives up what is unfound in a PG. None where the answer comes later.
-    pub(crate) fn give_up_unfound(&mut self, conn: ConnId, tid: u64, call: &Call) -> Option<Answer> {
-        let how = match call.text("mulcmd").as_deref() {
-            Ok("revert") => GiveUp::Revert,
-            Ok("delete") => GiveUp::Delete,
-            _ => {
-                let text = "mode must be 'revert' or 'delete'; mark not yet implemented";
-                return Some(refuse(Errno::EINVAL, text));
-            }
-        };
-        let begun = led(self, call).and_then(|(core, pg)| pg.mark_unfound_lost(core, how, (conn, tid)));
-        match begun {
-            Ok(true) => None,
-            Ok(false) => Some(Ok(Reply::status("pg has no unfound objects"))),
-            Err(no) => Some(Err(no)),
-        }
-    }
-}
-
 /// The PG that a call names, if this OSD leads it.
-fn led<'a>(osd: &'a mut Osd, call: &Call) -> Result<(&'a mut crate::core::Core, &'a mut Pg), admin::Refused> {
+pub(crate) fn led<'a>(
+    osd: &'a mut Osd,
+    call: &Call,
+) -> Result<(&'a mut crate::core::Core, &'a mut Pg), admin::Refused> {
     let id = call.pg("pgid")?;
     match osd.pgs.get_mut(&id) {
         Some(pg) if pg.is_primary() => Ok((&mut osd.core, pg)),
@@ -234,32 +203,4 @@ fn step_value(pg: &Pg) -> Value {
 
 fn started_value(pg: &Pg) -> Value {
     object! { "name" => "Started", "enter_time" => local_time(pg.last_change) }
-}
-
-/// The objects that are missing here and of which no holder is up.
-fn unfound(osd: &mut Osd, call: &Call) -> Answer {
-    let (_, pg) = led(osd, call)?;
-    let object = |head: &ObjectId| {
-        let oid = object! {
-            "oid" => String::from_utf8_lossy(head.name()).into_owned(),
-            "key" => String::from_utf8_lossy(head.key()).into_owned(),
-            "snapid" => -2,
-            "hash" => head.hash(),
-            "max" => 0,
-            "pool" => pg.id.pool.0,
-            "namespace" => String::from_utf8_lossy(head.namespace()).into_owned(),
-        };
-        let need = pg.missing.get(head).map_or(base::EVersion::default(), |need| need.version);
-        object! { "oid" => oid, "need" => version(need), "locations" => Value::Array(vec![]) }
-    };
-    let value = object! {
-        "num_missing" => pg.missing.len(),
-        "num_unfound" => pg.recovery.unfound.len(),
-        "objects" => Value::array(pg.recovery.unfound.iter().take(LIST_NAMES_MAX as usize).map(object)),
-        "state" => if pg.is_active() { "Active" } else { "Peering" },
-        "available_might_have_unfound" => false,
-        "might_have_unfound" => Value::Array(vec![]),
-        "more" => pg.recovery.unfound.len() > LIST_NAMES_MAX as usize,
-    };
-    Ok(Reply::value(call, &value))
 }

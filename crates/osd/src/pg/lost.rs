@@ -39,6 +39,28 @@ pub enum GiveUp {
     Delete,
 }
 
+/// Whether an OSD has said what it has of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probed {
+    /// It has.
+    Done,
+    /// It is not up.
+    Down,
+    /// Neither.
+    Not,
+}
+
+impl Probed {
+    /// As Ceph says it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Probed::Done => "already probed",
+            Probed::Down => "osd is down",
+            Probed::Not => "not queried",
+        }
+    }
+}
+
 /// Objects that are being given up: logged, but not yet by all members.
 #[derive(Debug)]
 pub(super) struct GivingUp {
@@ -91,16 +113,28 @@ impl Pg {
 
     /// Whether an OSD that was not asked may have what nobody has.
     fn might_be_found(&self, core: &Core) -> bool {
+        let lost = |osd: OsdId| core.map.info(osd).is_some_and(|info| info.lost_at > info.up_from);
+        let gone = |osd: OsdId| !core.map.exists(osd) || lost(osd);
+        self.sources_of_unfound(core).into_iter().any(|(osd, probed)| probed != Probed::Done && !gone(osd))
+    }
+
+    /// Who may have what nobody has: the OSDs that were members since the group was clean, and others that answered.
+    pub(crate) fn sources_of_unfound(&self, core: &Core) -> Vec<(OsdId, Probed)> {
         let recovery = &self.recovery;
         let past = core_history(core, self, self.unclean_since()).flat_map(|interval| &interval.acting);
         let all: BTreeSet<OsdId> = past.chain(recovery.answers.keys()).copied().collect();
-        let is_done_with = |osd: &OsdId| {
-            let nothing = || recovery.answers.get(osd).is_some_and(|answer| answer.info.is_none());
-            let asked = || recovery.answers.contains_key(osd) && core.map.is_up(*osd);
-            let lost = || core.map.info(*osd).is_some_and(|info| info.lost_at > info.up_from);
-            !core.map.exists(*osd) || recovery.members.contains_key(osd) || nothing() || asked() || lost()
+        let probed = |osd: OsdId| {
+            let has_nothing = recovery.answers.get(&osd).is_some_and(|answer| answer.info.is_none());
+            let is_up = core.map.is_up(osd);
+            if recovery.members.contains_key(&osd) || has_nothing || is_up && recovery.answers.contains_key(&osd) {
+                Probed::Done
+            } else if is_up {
+                Probed::Not
+            } else {
+                Probed::Down
+            }
         };
-        all.iter().any(|osd| *osd != core.me() && !is_done_with(osd))
+        all.into_iter().filter(|osd| *osd != core.me()).map(|osd| (osd, probed(osd))).collect()
     }
 
     fn log_lost(&mut self, core: &mut Core, head: &ObjectId, how: GiveUp) {

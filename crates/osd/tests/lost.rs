@@ -79,6 +79,12 @@ fn without_the_newest(seed: u64) -> (Cluster, i32, i32) {
     (c, gone, left)
 }
 
+fn log_at_most(c: &mut Cluster, osd: i32, entries: u32) {
+    for (option, value) in [("osd_min_pg_log_entries", 1), ("osd_max_pg_log_entries", entries)] {
+        c.admin(osd, &format!(r#"{{"prefix":"config set","var":"{option}","val":["{value}"]}}"#));
+    }
+}
+
 fn check_reverted(c: &mut Cluster) {
     assert_eq!(c.read("old").as_deref(), Ok(&b"first"[..]));
     assert_eq!(c.read("new"), Err(-2), "of what never was elsewhere nothing is left");
@@ -106,6 +112,66 @@ fn what_somebody_may_have_is_not_given_up() {
     let (_, _, primary) = c.locate("old");
     assert_eq!(give_up(&mut c, primary, "delete"), (0, "pg has no unfound objects".to_owned()));
     assert_eq!(c.read("old").as_deref(), Ok(&b"second"[..]));
+}
+
+/// Who alone had what was unfound came back when the log of who was left did not reach back to its own: it was to be
+/// filled, nobody asked it for what it still had, and that was lost for good.
+#[test]
+fn who_is_to_be_filled_is_asked_for_what_is_unfound() {
+    let (mut c, gone, left) = without_the_newest(24);
+    log_at_most(&mut c, left, 5);
+    for i in 0..40 {
+        assert_eq!(c.write(&format!("o{}", i % OTHERS), b"more"), 0);
+    }
+    assert_eq!(unfound(&c), 3);
+    c.start(gone);
+    c.settle();
+    c.settle();
+    assert!(c.log.iter().any(|line| line.contains("is being filled")), "{:#?}", c.log);
+    assert_eq!(c.read("old").as_deref(), Ok(&b"second"[..]), "{:#?}", c.log);
+    assert_eq!(c.read("new").as_deref(), Ok(&b"only there"[..]));
+    assert_eq!(c.read("removed"), Err(-2));
+    assert_eq!(c.read("snapped").as_deref(), Ok(&b"later"[..]));
+    assert_eq!(read_at(&mut c, "snapped", 1).as_deref(), Ok(&b"before"[..]));
+    assert_eq!(read_at(&mut c, "snapped", 2).as_deref(), Ok(&b"after"[..]));
+    assert!(is_clean(&c), "{:?}", stat(&c).state);
+    assert_eq!(c.store(0).held_bytes(), c.store(1).held_bytes());
+}
+
+/// What such a holder has may be older than what is missed, or not be there: that is no word on what became of it.
+#[test]
+fn who_is_to_be_filled_gives_nothing_older() {
+    let mut c = Cluster::new(25, 3, 3, 1, 1);
+    let (pg, _, newest) = c.locate("old");
+    let others: Vec<i32> = (0..3).filter(|osd| *osd != newest).collect();
+    let [older, left] = others[..] else { panic!("three members of {pg}") };
+    assert_eq!(c.write("old", b"first"), 0);
+    c.kill(older);
+    c.kill(left);
+    c.settle();
+    assert_eq!(c.write("old", b"second"), 0);
+    assert_eq!(c.write("new", b"only there"), 0);
+    c.set_flags(MapFlags::NORECOVER);
+    c.start(left);
+    c.settle();
+    c.kill(newest);
+    c.mark_down(newest);
+    c.set_flags(MapFlags::default());
+    c.settle();
+    log_at_most(&mut c, left, 5);
+    for _ in 0..40 {
+        assert_eq!(c.write("other", b"more"), 0);
+    }
+    c.start(older);
+    c.settle();
+    assert!(c.log.iter().any(|line| line.contains("is being filled")), "{:#?}", c.log);
+    assert_eq!(unfound(&c), 2, "{:#?}", c.log);
+    c.start(newest);
+    c.settle();
+    c.settle();
+    assert_eq!(c.read("old").as_deref(), Ok(&b"second"[..]));
+    assert_eq!(c.read("new").as_deref(), Ok(&b"only there"[..]));
+    assert!(is_clean(&c), "{:?}", stat(&c).state);
 }
 
 #[test]

@@ -230,7 +230,7 @@ impl Pg {
         let Ok(id) = ObjectId::from_bytes(&pull.object) else { return };
         let head = id.with_snap(SnapId::HEAD);
         let lacks = self.lacks(&head) && !self.missing.get(&head).is_some_and(Need::is_here);
-        if !self.exists || lacks || !self.info.last_backfill.covers(&head) {
+        if !self.exists || lacks {
             return self.answer_unknown(core, conn, &pull);
         }
         let first = pull.offset == 0 && pull.omap_after.is_empty();
@@ -266,8 +266,17 @@ impl Pg {
         core.send(conn, Envelope::new(message));
     }
 
+    /// Whether there is none of what is not here: where this holder is not filled yet, it may only not have come.
+    fn knows_of_absence(&self, pull: &PgPull) -> bool {
+        let id = ObjectId::from_bytes(&pull.object);
+        id.is_ok_and(|id| id.snap() != SnapId::HEAD || self.info.last_backfill.covers(&id))
+    }
+
     /// Answers a pull: the store has told.
     pub(super) fn piece_read(&mut self, core: &mut Core, conn: ConnId, pull: &PgPull, mut view: ObjectView) {
+        if !view.exists && !self.knows_of_absence(pull) {
+            return self.answer_unknown(core, conn, pull);
+        }
         let omap = view.omap.pop().unwrap_or_default();
         let bytes = view.data.pop().unwrap_or_default();
         self.count_recovered(bytes.len(), omap.entries.len());

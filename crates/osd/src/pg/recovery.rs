@@ -5,7 +5,8 @@
 //! part by part (`backfill`), each part adding to what they lack. Work needs slots (`reservation`) and starts when the
 //! scheduler lets it (`recovery_pace`), or at once for an object that a client waits for.
 //!
-//! What nobody who is up has is unfound, until somebody comes who has it or an operator gives it up (`lost`).
+//! What nobody who is up has is unfound, until somebody comes who has it or an operator gives it up (`lost`). Who is to be
+//! filled is asked as well: its log is void, but not its objects, whose versions tell what they are.
 //!
 //! Clients meanwhile: an object that this OSD lacks holds its requests, one that another member lacks holds its writes,
 //! and both come first. A member that is being filled, or recovers beside those who serve (`acting`), holds nobody: it
@@ -336,7 +337,11 @@ impl Pg {
         let (Some(need), Some(peering)) = (self.missing.get(&head).cloned(), self.led_peering()) else { return };
         let Some(Work::Pulling(tried)) = self.recovery.under_way.get(&head) else { return };
         let has = |(osd, member): (&OsdId, &Member)| member.can_give(&head).then_some(*osd);
-        let holders = self.recovery.members.iter().filter_map(has).chain(self.recovery.strays());
+        // Where one is to be filled nothing is changed as long as this OSD lacks anything: it may be the last to have it.
+        let may_have = |(osd, member): (&OsdId, &Member)| (!member.last_backfill.covers(&head)).then_some(*osd);
+        let members = &self.recovery.members;
+        let holders = members.iter().filter_map(has).chain(self.recovery.strays());
+        let holders = holders.chain(members.iter().filter_map(may_have));
         let me = core.me();
         let first = need.needs_nobody().then_some(me).into_iter();
         let last = need.may_be_nothing().then_some(me);

@@ -93,7 +93,6 @@ impl Osd {
         pg.end_interval(&mut self.core);
         pg.drop_requests(&mut self.core);
         self.core.wishes.forget(id);
-        crate::requests::resume_requests(&mut self.core, id);
         Some(*pg)
     }
 

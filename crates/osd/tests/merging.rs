@@ -3,10 +3,11 @@
 
 mod harness;
 
-use base::{Duration, PgId};
+use base::{Duration, OsdId, PgId};
 use bytes::Bytes;
 use harness::{Cluster, POOL};
 use store::{CollectionId, ReadRequest, ReadResult, ReadWhat};
+use wire::messages::backoff_op::{BLOCK, UNBLOCK};
 use wire::osd::{OpCode, OsdOpItem};
 
 fn edit(c: &mut Cluster, change: impl FnOnce(&mut maps::PgPool)) {
@@ -89,6 +90,54 @@ fn groups_are_merged_one_after_the_other() {
     c.settle();
     assert_filled(&mut c, 70, 2);
     assert_same(&c, 70);
+}
+
+/// Clients had been asked to hold requests for a group that then others led, and with which another was merged. When the
+/// first led it again, it took no request for what had come with the other, for all were to be held; their clients, who had
+/// been told of less, had sent them, and did not again.
+#[test]
+fn what_was_held_of_a_group_goes_on_when_another_leads() {
+    let mut c = Cluster::new(36, 3, 3, 2, 2);
+    fill(&mut c, 20, 1);
+    let of = |c: &Cluster, seed| (0..20).map(|i| format!("o{i}")).find(|name| c.locate(name).0.seed == seed);
+    let (kept, merged) = (of(&c, 0).expect("one of twenty"), of(&c, 1).expect("one of twenty"));
+    let (_, _, first) = c.locate(&kept);
+    let others: Vec<i32> = (0..3).filter(|osd| *osd != first).collect();
+    for osd in &others {
+        c.kill(*osd);
+        c.mark_down(*osd);
+    }
+    c.settle();
+    let op = append(&c, &kept, b"held");
+    c.send(1, op);
+    c.settle();
+    let told = |c: &Cluster| c.backoffs.iter().map(|backoff| backoff.op).collect::<Vec<_>>();
+    assert_eq!(told(&c), [BLOCK]);
+    c.mark_out(first);
+    c.settle();
+    assert_eq!(told(&c), [BLOCK, UNBLOCK]);
+    others.iter().for_each(|osd| c.start(*osd));
+    c.settle();
+    announce(&mut c);
+    c.settle();
+    assert_eq!((pg_num(&c), c.active()), (1, 1));
+    for osd in &others {
+        c.cut.push((first, *osd));
+    }
+    let (pg, _, _) = c.locate(&kept);
+    c.publish(|_, inc| {
+        inc.new_weight.extend([(OsdId(first), maps::osd_state::WEIGHT_ONE)]);
+        inc.new_pg_temp.insert(pg, Vec::new());
+    });
+    c.settle_for(Duration::from_secs(1));
+    assert_eq!(c.locate(&merged).2, first);
+    let op = append(&c, &merged, b"more");
+    let tid = c.send(1, op);
+    c.settle_for(Duration::from_secs(1));
+    assert!(!c.replies.contains_key(&(1, tid)), "it does not serve yet");
+    c.cut.clear();
+    c.settle();
+    assert!(c.replies.contains_key(&(1, tid)), "{:#?}", c.log);
 }
 
 #[test]

@@ -363,6 +363,8 @@ impl Pg {
         self.forget_watches(core);
         self.snaps.begin_interval();
         self.requeue_requests(core);
+        // What was held may be somebody else's by the next, and the group may have grown beyond the range that was named.
+        crate::requests::resume_requests(core, self.id);
     }
 
     /// The map has changed within the interval.

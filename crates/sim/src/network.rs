@@ -91,11 +91,11 @@ impl Network {
     pub(crate) fn dial(&mut self, now: Instant, from: End, to: SocketAddr) -> (PipeId, Instant) {
         self.last_pipe += 1;
         let id = PipeId(self.last_pipe);
-        self.pipes.insert(id, Pipe { ends: [Some(from), None], busy_until: [now; 2], cut: false });
         let arrival = match self.listener(to) {
             Some(node) => self.arrival(now, from.node, node),
             None => now + LATENCY_MIN,
         };
+        self.pipes.insert(id, Pipe { ends: [Some(from), None], busy_until: [now, arrival], cut: false });
         (id, arrival)
     }
 
@@ -202,6 +202,12 @@ impl Network {
         self.apart.clear();
         self.slow_links.clear();
         self.slow_until = Instant::ZERO;
+    }
+
+    /// When all that is under way now has arrived, attempts to connect among it.
+    pub(crate) fn arrives_by(&self) -> Instant {
+        let stand = self.pipes.values().filter(|pipe| !pipe.cut);
+        stand.flat_map(|pipe| pipe.busy_until).max().unwrap_or(Instant::ZERO)
     }
 
     fn arrival(&mut self, now: Instant, from: NodeId, to: NodeId) -> Instant {

@@ -398,3 +398,39 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::linear::Ask;
+    use crate::faults::Faults;
+    use crate::workload;
+
+    /// A write came to its OSD long after its client had given it up, and after what was to be the last look at the
+    /// object: the listing then named what the read had not found.
+    #[test]
+    fn what_is_under_way_has_arrived_before_the_last_look() {
+        for has_session in [true, false] {
+            let options = Options { faults: Faults::none(), pg_num: 1, ..Options::new(4) };
+            let mut run = Run::new(&options);
+            for id in 0..run.world.nodes.len() {
+                run.cluster.start(&mut run.world, NodeId(id));
+            }
+            assert!(run.prepare());
+            let write = |object| workload::request(run.pool, object, Ask::Write(7)).within(Duration::from_secs(1));
+            let (first, second) = (write(0), write(1));
+            if has_session {
+                run.submit(1, OpId(1 << 50), first);
+                assert!(!run.wait_for(Duration::from_secs(2), |_| false));
+            }
+            let until = run.world.now + Duration::from_secs(5);
+            for osd in 0..options.osds {
+                run.world.network.separate(run.cluster.client(1), run.cluster.osd(osd), until);
+            }
+            run.submit(1, OpId(1 << 51), second);
+            assert!(!run.wait_for(Duration::from_secs(2), |_| false));
+            assert!(run.heal() && run.read_everything(), "{:?}", run.world.failures);
+            assert!(run.world.now > until && run.work.found().contains("object.1"), "{has_session}");
+        }
+    }
+}

@@ -9,6 +9,8 @@ use base::{Duration, OsdId, PgId};
 
 /// The mean time between two faults of a burst: about as long as a cluster takes to notice one and to peer.
 const BURST_PAUSE: Duration = Duration::from_millis(15);
+/// How long a session may take from the arrival of an attempt to connect to that of what waits for it, when all is well.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(1);
 /// The most placement groups that the pool gets.
 const PG_NUM_MAX: u64 = 16;
 
@@ -165,6 +167,7 @@ impl Run {
     /// Ends all faults and waits until every request has ended; false if one does not.
     pub(crate) fn heal(&mut self) -> bool {
         self.world.network.heal();
+        let arrived = self.world.network.arrives_by() + HANDSHAKE_MAX;
         self.world.ambush = None;
         for id in 0..self.world.nodes.len() {
             self.cluster.start(&mut self.world, NodeId(id));
@@ -177,6 +180,9 @@ impl Run {
                 "{HEAL_MAX:?} after the last fault {up} of {osds} OSDs are up, {waiting} requests wait"
             ));
         }
+        // A write that its client has given up on may still be on its way, where nodes were apart: what is read at last is
+        // what there is for good.
+        self.wait_for(HEAL_MAX, |run| run.world.now >= arrived);
         // What was on its way to a monitor that was away must not change anything later.
         if !self.wait_for(HEAL_MAX, |run| run.commands_under_way() == 0) {
             let waiting = self.commands_under_way();

@@ -192,7 +192,8 @@ impl Workload {
     }
 }
 
-fn request(pool: PoolId, object: u32, ask: Ask) -> Request {
+/// What is asked, as a client asks it.
+pub(crate) fn request(pool: PoolId, object: u32, ask: Ask) -> Request {
     let bare = Request::new(Target::object(pool, Workload::name(object)));
     let sign = |request: Request, token: u64| {
         let token = token.to_le_bytes();

@@ -178,20 +178,22 @@ impl Timeline {
 /// Judges one object's history, which began with the object not existing.
 pub(crate) fn judge(operations: &[Operation]) -> Verdict {
     let seen = seen(operations);
+    // A read without an answer explains nothing, and each doubles what there is to search.
+    let tells = |operation: &&Operation| operation.answer.is_some() || operation.ask != Ask::Read;
+    let operations: Vec<Operation> = operations.iter().filter(tells).cloned().collect();
     // What has no answer and was never seen has most likely never happened; only if that explains too little, it is tried.
     let matters = |operation: &&Operation| match operation.ask {
         _ if operation.answer.is_some() => true,
         Ask::Write(token) | Ask::Append(token) | Ask::Create(token) => seen.contains_key(&token),
-        Ask::Delete => true,
-        Ask::Read => false,
+        Ask::Delete | Ask::Read => true,
     };
     let likely: Vec<Operation> = operations.iter().filter(matters).cloned().collect();
     if likely.len() < operations.len() && search(&likely, &seen) == Verdict::Explained {
         return Verdict::Explained;
     }
-    match search(operations, &seen) {
+    match search(&operations, &seen) {
         // Where reads contradict one another, the whole search names the one that cannot be; if it comes to an end.
-        Verdict::Impossible(operation) => match search(operations, &Seen::default()) {
+        Verdict::Impossible(operation) => match search(&operations, &Seen::default()) {
             Verdict::Undecided => Verdict::Impossible(operation),
             verdict => verdict,
         },
@@ -322,6 +324,18 @@ mod tests {
         let there = op(2, Ask::Create(8), Some((3, Answer::Exists)));
         assert_eq!(judge(&[unknown, there.clone()]), Verdict::Explained);
         assert_eq!(judge(core::slice::from_ref(&there)), Verdict::Impossible(there));
+    }
+
+    #[test]
+    fn reads_without_an_answer_do_not_keep_a_history_from_being_judged() {
+        let mut history = vec![op(1, Ask::Append(7), None)];
+        history.extend((2..40).map(|at| op(at, Ask::Read, None)));
+        history.extend([done(40, 41, Ask::Write(1)), read(42, 43, &[1]), done(44, 45, Ask::Delete)]);
+        // The first may be the last.
+        history.push(done(46, 47, Ask::Delete));
+        assert_eq!(judge(&history), Verdict::Explained);
+        history.push(done(48, 49, Ask::Delete));
+        assert_eq!(judge(&history), Verdict::Impossible(history[history.len() - 1].clone()));
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Run {
         match kind {
             Fault::Crash => {
                 self.crash(node, 1);
-                if self.world.rng.chance(3, 4) {
+                if self.options.ambushes && self.world.rng.chance(3, 4) {
                     self.world.lie_in_wait(kind, Moment::Map);
                 }
             }

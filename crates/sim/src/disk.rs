@@ -35,6 +35,8 @@ pub(crate) struct OsdDisk {
     slowness: u32,
     /// Until when it is slower still.
     slow_until: Instant,
+    /// Until when nothing that it was given ends.
+    hangs_until: Instant,
     /// Objects whose data it cannot read any more, until they are written anew.
     rotten: BTreeSet<(CollectionId, ObjectId)>,
     /// Collections of which it takes nothing more: a transaction met what is rotten.
@@ -58,6 +60,11 @@ impl OsdDisk {
         OsdDisk { slowness, loose, ..OsdDisk::default() }
     }
 
+    /// Another one of its kind, and empty.
+    pub(crate) fn replace(&mut self) {
+        *self = OsdDisk::new(self.slowness, self.loose);
+    }
+
     /// How much is not durable yet.
     pub(crate) fn owes(&self) -> usize {
         self.pending.len()
@@ -66,6 +73,16 @@ impl OsdDisk {
     /// Makes it much slower until then.
     pub(crate) fn slow_down(&mut self, until: Instant) {
         self.slow_until = until;
+    }
+
+    /// Lets nothing end until then.
+    pub(crate) fn hang(&mut self, until: Instant) {
+        self.hangs_until = self.hangs_until.max(until);
+    }
+
+    /// When that ends which would end now.
+    pub(crate) fn ends_at(&self, now: Instant) -> Instant {
+        now.max(self.hangs_until)
     }
 
     fn slowness(&self, now: Instant) -> u32 {
@@ -92,7 +109,8 @@ impl OsdDisk {
         self.live.commit(&transaction)?;
         self.rot_or_heal(&transaction);
         let took = COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
-        let done = self.done_at(now + took * self.slowness(now), &transaction);
+        // What hangs already ends first.
+        let done = self.done_at(self.ends_at(now) + took * self.slowness(now), &transaction);
         self.pending.push_back((id, transaction));
         Ok(done)
     }
@@ -202,7 +220,7 @@ impl OsdDisk {
         let skipped = if Bug::DisorderlyDisks.is_planted() { unsure.len() - kept } else { 0 };
         unsure.iter().skip(skipped).take(kept).for_each(|transaction| drop(self.durable.commit(transaction)));
         self.live = MemoryStore::from_records(self.durable.records()).expect("a store reads its own image");
-        self.busy_until = Instant::ZERO;
+        (self.busy_until, self.hangs_until) = (Instant::ZERO, Instant::ZERO);
         self.lanes.clear();
         self.halted.clear();
     }

@@ -52,6 +52,11 @@ impl ExtentDisk {
         }
     }
 
+    /// Another one of its kind, and empty.
+    pub(crate) fn replace(&mut self, number: u32, seed: u64) {
+        *self = ExtentDisk::new(self.device.model().clone(), number, seed);
+    }
+
     /// Opens the store, if it is not open. An error says what is damaged.
     pub(crate) fn open(&mut self) -> Result<(), String> {
         if self.store.is_some() {

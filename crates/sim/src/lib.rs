@@ -15,6 +15,7 @@
 //! Read next: [`run`], then `world`.
 #![forbid(unsafe_code)]
 
+mod ailing;
 mod ambush;
 mod check;
 mod clock;

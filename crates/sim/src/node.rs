@@ -54,8 +54,10 @@ pub(crate) struct Running {
     /// When it last woke, and how often since then without time passing.
     pub(crate) woke_at: Instant,
     pub(crate) spins: u32,
-    /// The newest map that it was seen to have.
+    /// The newest map that it was seen to have, and how many OSDs are up and how many groups there are in it.
     pub(crate) epoch: Epoch,
+    pub(crate) osds_up: usize,
+    pub(crate) pg_nums: u32,
 }
 
 /// What a node keeps.
@@ -73,6 +75,15 @@ impl Disk {
             Disk::Osd(disk) => Some(disk.read(request)),
             Disk::Extent(disk) => Some(disk.read(request)),
             Disk::None | Disk::Mon(_) => None,
+        }
+    }
+
+    /// What was on an OSD's disk is gone for good; it has another of the same kind.
+    pub(crate) fn replace(&mut self, osd: u32, seed: u64) {
+        match self {
+            Disk::Osd(disk) => disk.replace(),
+            Disk::Extent(disk) => disk.replace(osd, seed),
+            Disk::Mon(_) | Disk::None => {}
         }
     }
 
@@ -178,6 +189,8 @@ impl Running {
             woke_at: Instant::ZERO,
             spins: 0,
             epoch: Epoch(0),
+            osds_up: 0,
+            pg_nums: 0,
         }
     }
 }

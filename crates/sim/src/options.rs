@@ -36,6 +36,10 @@ pub struct Options {
     pub bursts: bool,
     /// Whether power goes at telling moments, such as when a machine has spoken and its disk is not done.
     pub ambushes: bool,
+    /// Whether disks hang, and their machines then lose power, when others come back.
+    pub ailing_disks: bool,
+    /// Whether a disk is lost for good, once, where at least two members have what was acknowledged. Never drawn.
+    pub disk_loss: bool,
     /// How long an OSD keeps a session whose peer is away: with little, sessions end between OSDs that both live.
     pub standby: Duration,
     /// After how long an OSD that does not answer others has failed (`osd_heartbeat_grace`): with little, those who live
@@ -122,6 +126,8 @@ impl Options {
             down_out: Duration::from_secs([1, 600, 600][rng.below(3) as usize]),
             grace: Duration::from_secs([2, 4, 20][rng.below(3) as usize]),
             readers: [0, 0, 1, 2][rng.below(4) as usize].min(clients - 1),
+            ailing_disks: rng.chance(1, 2),
+            disk_loss: false,
             planted: None,
         }
     }
@@ -139,7 +145,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 31] {
+    fn values(&self) -> [(&'static str, String); 33] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -156,6 +162,8 @@ impl Options {
             ("fault-every-ms", ms(self.fault_every)),
             ("bursts", self.bursts.to_string()),
             ("ambushes", self.ambushes.to_string()),
+            ("ailing-disks", self.ailing_disks.to_string()),
+            ("disk-loss", self.disk_loss.to_string()),
             ("standby-ms", ms(self.standby)),
             ("grace-ms", ms(self.grace)),
             ("log-entries", self.log_entries.to_string()),
@@ -203,6 +211,8 @@ impl Options {
         add(&|o| (o.pool_size, o.min_size) = (o.pool_size.min(2), o.min_size.min(2)));
         add(&|o| o.bursts = false);
         add(&|o| o.ambushes = false);
+        add(&|o| o.ailing_disks = false);
+        add(&|o| o.disk_loss = false);
         add(&|o| o.loose_disks = false);
         add(&|o| o.outage = Duration::from_secs(15));
         add(&|o| o.uneven_disks = false);

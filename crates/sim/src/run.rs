@@ -68,6 +68,8 @@ pub(crate) struct Run {
     snapshots: Snapshots,
     pub(crate) pool: PoolId,
     working: bool,
+    /// Whether a disk was lost for good.
+    pub(crate) disk_lost: bool,
     /// Whether faults strike.
     pub(crate) faulty: bool,
     pub(crate) faults: u64,
@@ -92,6 +94,7 @@ impl Run {
             snapshots,
             pool: PoolId(0),
             working: false,
+            disk_lost: false,
             faulty: false,
             faults: 0,
             marks: 0,
@@ -158,6 +161,7 @@ impl Run {
 
     fn work_under_faults(&mut self) {
         self.faulty = self.options.faults.strikes();
+        self.world.disks_ail = self.faulty && self.options.ailing_disks;
         if self.faulty {
             self.plan_fault();
         }
@@ -299,6 +303,7 @@ impl Run {
         match event {
             Event::Wake(node) => self.collect(node),
             Event::Start(node) => self.cluster.start(&mut self.world, node),
+            Event::Ail { back_at } => self.ail(back_at),
             Event::Fault => self.strike(),
             Event::Caught { kind, node } => self.strike_caught(kind, node),
             Event::Work { client, slot } if self.working => {

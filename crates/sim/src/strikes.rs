@@ -35,6 +35,10 @@ impl Run {
             self.scrub_something();
         }
         self.look_for_scrub_errors();
+        if self.world.disks_ail && self.world.ails.chance(1, 4) {
+            let osd = self.world.ails.below(u64::from(self.options.osds)) as u32;
+            self.crash(self.cluster.osd(osd), 3);
+        }
         if self.waits_for_moment(kind) {
             return;
         }
@@ -162,6 +166,8 @@ impl Run {
         let longest = u64::try_from(self.options.outage.as_millis()).unwrap_or(u64::MAX) / part;
         let at = self.world.now + self.some_ms(longest.max(1));
         self.world.plan(at, Event::Start(node));
+        self.others_may_ail(at);
+        self.may_lose_disk(node);
     }
 
     /// Ends all faults and waits until every request has ended; false if one does not.
@@ -169,6 +175,8 @@ impl Run {
         self.world.network.heal();
         let arrived = self.world.network.arrives_by() + HANDSHAKE_MAX;
         self.world.ambush = None;
+        self.world.disks_ail = false;
+        self.world.ailing.clear();
         for id in 0..self.world.nodes.len() {
             self.cluster.start(&mut self.world, NodeId(id));
         }

@@ -5,6 +5,7 @@
 //!
 //! Read next: `cluster` (who lives here), `run` (what a run consists of).
 
+use crate::ailing::Ailing;
 use crate::ambush::Ambush;
 use crate::check::deliveries::Deliveries;
 use crate::check::logs::Logs;
@@ -58,6 +59,8 @@ pub(crate) enum Event {
     Fault,
     /// A fault that has waited for this moment, on this node.
     Caught { kind: Fault, node: NodeId },
+    /// A disk begins to hang, before a machine comes back.
+    Ail { back_at: Instant },
     /// A client goes on with its work.
     Work { client: usize, slot: u32 },
 }
@@ -77,6 +80,11 @@ pub(crate) struct World {
     pub(crate) listener: Option<fn(&str)>,
     /// What waits for its moment.
     pub(crate) ambush: Option<Ambush>,
+    /// Whether disks hang, whose do, and whose machines will lose their power.
+    pub(crate) disks_ail: bool,
+    pub(crate) ailing: Vec<Ailing>,
+    /// Decides all that: a stream of its own, so that the rest is drawn as without.
+    pub(crate) ails: Rng,
     queue: Queue<Event>,
     /// What OSDs have told one another.
     deliveries: Deliveries,
@@ -103,6 +111,9 @@ impl World {
             log: std::collections::VecDeque::new(),
             listener: None,
             ambush: None,
+            disks_ail: false,
+            ailing: Vec::new(),
+            ails: Rng::new(seed ^ 0x0061_696C_696E_6721),
             queue: Queue::new(),
             deliveries: Deliveries::default(),
             logs: Logs::default(),
@@ -123,7 +134,8 @@ impl World {
             self.events += 1;
             self.trace.number(at.0);
             match event {
-                Event::Fault | Event::Caught { .. } | Event::Work { .. } | Event::Start(_) => return Some(event),
+                Event::Fault | Event::Caught { .. } | Event::Ail { .. } => return Some(event),
+                Event::Work { .. } | Event::Start(_) => return Some(event),
                 event => {
                     let happened = self.in_turn(event).and_then(|event| self.happen(event));
                     if let Some(node) = happened {
@@ -189,7 +201,7 @@ impl World {
                 self.network.whose(*pipe, *side)
             }
             Event::Disk { .. } | Event::Free(_) | Event::Start(_) => None,
-            Event::Fault | Event::Caught { .. } | Event::Work { .. } => None,
+            Event::Fault | Event::Caught { .. } | Event::Ail { .. } | Event::Work { .. } => None,
         }
         .filter(|id| self.nodes[id.0].running.is_some())
     }
@@ -212,6 +224,9 @@ impl World {
         if map.epoch == running.epoch {
             return;
         }
+        let (up, pg_nums) = (map.osd_counts().up, map.pools.values().map(|pool| pool.pg_num).sum());
+        let more_up = up > running.osds_up;
+        let resized = pg_nums != running.pg_nums && running.epoch > Epoch(0);
         if map.epoch < running.epoch {
             let what = format!("{} went back from map {} to {}", node.name, running.epoch, map.epoch);
             self.failures.push(what);
@@ -221,9 +236,15 @@ impl World {
             self.failures.push(format!("{} has another map {} than others", self.nodes[id.0].name, map.epoch));
         }
         if let Some(running) = &mut self.nodes[id.0].running {
-            running.epoch = map.epoch;
+            (running.epoch, running.osds_up, running.pg_nums) = (map.epoch, up, pg_nums);
         }
         self.has_moved_on(id);
+        if more_up {
+            self.has_company(id);
+        }
+        if resized {
+            self.has_resized(id);
+        }
     }
 
     /// Lets a node do everything that follows from what it was told.
@@ -279,7 +300,12 @@ impl World {
                 self.broken(end, StreamFault::Broken)
             }
             Event::Stored { node, life, what } => self.stored(node, life, what),
-            Event::Free(_) | Event::Start(_) | Event::Fault | Event::Caught { .. } | Event::Work { .. } => {
+            Event::Free(_)
+            | Event::Start(_)
+            | Event::Fault
+            | Event::Caught { .. }
+            | Event::Ail { .. }
+            | Event::Work { .. } => {
                 unreachable!("these are nothing that a node takes")
             }
         }
@@ -377,6 +403,13 @@ impl World {
         let now = self.shown(id);
         let node = &mut self.nodes[id.0];
         let running = node.running.as_mut().filter(|_| node.life == life)?;
+        if let Disk::Osd(disk) = &node.disk
+            && disk.ends_at(self.now) > self.now
+        {
+            let at = disk.ends_at(self.now);
+            self.plan(at, Event::Stored { node: id, life, what });
+            return None;
+        }
         self.trace.number(id.0 as u64 ^ 0xD15C);
         match (&mut running.engine, &mut node.disk, what) {
             (Engine::Osd(osd), Disk::Osd(disk), Stored::Committed(commit)) => {

@@ -14,10 +14,22 @@ fn must_be_well(options: &Options) -> Report {
 /// What was drawn from a seed before there were more things to draw: runs in which a bug was found go on as nearly like
 /// then as can be, for what the cluster itself has to say has become more, too.
 fn as_before(seed: u64) -> Options {
-    let (ambushes, loose_disks, uneven_disks) = (false, false, false);
+    let (ambushes, ailing_disks, disk_loss) = (false, false, false);
+    let (loose_disks, uneven_disks) = (false, false);
     let (down_out, outage) = (Duration::from_secs(600), Duration::from_secs(15));
     let (grace, readers) = (Duration::from_secs(20), 0);
-    Options { ambushes, loose_disks, uneven_disks, down_out, outage, grace, readers, ..Options::new(seed) }
+    Options {
+        ambushes,
+        ailing_disks,
+        disk_loss,
+        loose_disks,
+        uneven_disks,
+        down_out,
+        outage,
+        grace,
+        readers,
+        ..Options::new(seed)
+    }
 }
 
 #[test]
@@ -97,6 +109,16 @@ fn what_is_merged_is_not_merged_again_after_a_start() {
 #[test]
 fn parts_of_a_group_meet_at_the_same_version() {
     must_be_well(&as_before(9732));
+}
+
+/// A log and an answer that a power cut took back were found where a disk hung before its machine died.
+#[test]
+fn what_is_said_while_a_disk_hangs_is_not_taken_for_durable() {
+    for (bug, seed) in [(Bug::SpreadBeforeDurable, 45), (Bug::SaidBeforeDurable, 60)] {
+        must_be_well(&Options::new(seed));
+        let report = run(&Options { planted: Some(bug), ..Options::new(seed) });
+        assert!(!report.failures.is_empty(), "{bug:?} is not found");
+    }
 }
 
 /// Those that nearly every run meets; `cargo xtask planted` looks for all.

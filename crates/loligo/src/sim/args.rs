@@ -74,6 +74,12 @@ pub(crate) struct SimArgs {
     /// Whether power goes at telling moments, such as when a machine has spoken and its disk is not done
     #[arg(long, value_name = "BOOL")]
     ambushes: Option<bool>,
+    /// Whether disks hang, and their machines then lose power, when others come back
+    #[arg(long, value_name = "BOOL")]
+    ailing_disks: Option<bool>,
+    /// Whether a disk is lost for good, once, where at least two members have what was acknowledged
+    #[arg(long, value_name = "BOOL")]
+    disk_loss: Option<bool>,
     /// How long an OSD keeps a session whose peer is away
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     standby_ms: Option<u64>,
@@ -185,6 +191,8 @@ impl SimArgs {
             fault_every: self.fault_every_ms.map_or(usual.fault_every, Duration::from_millis),
             bursts: self.bursts.unwrap_or(usual.bursts),
             ambushes: self.ambushes.unwrap_or(usual.ambushes),
+            ailing_disks: self.ailing_disks.unwrap_or(usual.ailing_disks),
+            disk_loss: self.disk_loss.unwrap_or(usual.disk_loss),
             standby: self.standby_ms.map_or(usual.standby, Duration::from_millis),
             grace: self.grace_ms.map_or(usual.grace, Duration::from_millis),
             log_entries: self.log_entries.unwrap_or(usual.log_entries),

@@ -83,6 +83,11 @@ impl Osd {
             self.end_watches_of_shut_out();
         }
         self.follow_merges();
+        if self.core.born == Epoch(0) {
+            // New in the newest map that there is, which may be long after this one: whatever was before it, this store
+            // does not have.
+            self.core.born = message.newest.max(self.core.epoch());
+        }
         self.store_maps();
         if message.newest > self.core.epoch() {
             self.ask_for_maps(message.newest);
@@ -225,10 +230,6 @@ impl Osd {
             return;
         }
         let create = !core::mem::replace(&mut self.life.meta_exists, true);
-        if self.core.born == Epoch(0) {
-            // New in this map: whatever was before it, this store does not have.
-            self.core.born = self.core.epoch();
-        }
         let t = store_maps(&self.core, create);
         self.core.commit(CommitFor::Own, t);
     }

@@ -121,6 +121,15 @@ fn what_is_said_while_a_disk_hangs_is_not_taken_for_durable() {
     }
 }
 
+/// An OSD came back with an empty disk, and its maps in several messages: it counted as one who had been there since the
+/// last map of the first, so that a group served without what the lost disk and one who was down had.
+#[test]
+fn who_comes_with_an_empty_disk_does_not_speak_for_what_was_on_the_old_one() {
+    for seed in [20, 103] {
+        must_be_well(&Options { disk_loss: true, ..Options::new(seed) });
+    }
+}
+
 /// Those that nearly every run meets; `cargo xtask planted` looks for all.
 #[test]
 fn planted_bugs_are_found() {

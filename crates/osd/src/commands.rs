@@ -6,8 +6,8 @@
 use crate::life::beacon_message;
 use crate::osd::Osd;
 use crate::pg::Pg;
-use crate::unfound::is_giving_up;
 use crate::stats::pg_state;
+use crate::unfound::is_giving_up;
 use admin::command::CommandTable;
 use admin::ops::{OpView, blocked_value, in_flight_value};
 use admin::{Answer, Call, CommandSpec, Common, Reply, Value, object, refuse, spec};

@@ -76,8 +76,7 @@ pub(crate) fn list(osd: &mut Osd, call: &Call) -> Answer {
     value.push("available_might_have_unfound", active);
     if active {
         let sources = pg.sources_of_unfound(core).into_iter();
-        let source =
-            |(osd, probed): (OsdId, Probed)| object! { "osd" => osd.0.to_string(), "status" => probed.text() };
+        let source = |(osd, probed): (OsdId, Probed)| object! { "osd" => osd.0.to_string(), "status" => probed.text() };
         value.push("might_have_unfound", Value::array(sources.map(source)));
     }
     value.push("more", unfound.next().is_some());

@@ -107,7 +107,11 @@ impl Mon {
             let start = start.max(session.osd_epoch.next());
             self.osds.messages_from(start, subscription.onetime)
         };
-        session.osd_epoch = newest;
+        for message in &messages {
+            // Who asks once is sent a part of a long history, and asks for the next.
+            let last = message.full.keys().chain(message.incremental.keys()).max().copied();
+            session.osd_epoch = session.osd_epoch.max(last.unwrap_or_default());
+        }
         for message in messages {
             self.send(conn, message);
         }

@@ -6,7 +6,7 @@ use base::{Duration, Epoch, OsdId};
 use cluster::{Cluster, addrs, osd_maps};
 use maps::{Incremental, OsdMap};
 use wire::codec::Decode;
-use wire::messages::{Message, OsdFailure, OsdMarkMeDown, PaxosHead};
+use wire::messages::{Message, MonSubscribe, OsdFailure, OsdMarkMeDown, PaxosHead, Subscription};
 
 #[test]
 fn osds_that_start_together_need_few_commits_and_all_come_up() {
@@ -51,6 +51,35 @@ fn subscribers_can_follow_the_map_from_the_first_epoch() {
     let maps = osd_maps(c.received(other));
     assert!(maps[0].full.contains_key(&Epoch(1)));
     assert_eq!(maps.last().map(|m| m.newest), Some(map.epoch));
+}
+
+/// Clients ask for the next maps once, and again when they have come. Who was far behind was sent the first of them and
+/// counted as one who has all: asked again, the monitor had nothing more to say, and a client of long-gone OSDs waited for
+/// ever.
+#[test]
+fn who_is_far_behind_and_asks_once_at_a_time_gets_to_the_newest_map() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    let late = c.admin();
+    let map = |c: &mut Cluster| c.json(admin, "osd stat")["epoch"].as_u64().expect("an epoch");
+    let mut has = map(&mut c);
+    for _ in 0..60 {
+        for verb in ["set", "unset"] {
+            c.ok(admin, &format!(r#"{{"prefix":"osd {verb}","key":"noout"}}"#));
+        }
+    }
+    let newest = map(&mut c);
+    assert!(newest > has + 100, "{has} to {newest}");
+    let mut asked = 0;
+    while has < newest {
+        let once = Subscription { start: has + 1, onetime: true };
+        c.send(late, MonSubscribe { what: [("osdmap".to_owned(), once)].into(), hostname: String::new() });
+        let maps = osd_maps(c.received(late));
+        let next = maps.iter().flat_map(|message| message.incremental.keys()).map(|epoch| u64::from(epoch.0)).max();
+        assert!(next.is_some_and(|next| next > has), "{has} of {newest}, and nothing more comes");
+        has = next.unwrap_or(has);
+        asked += 1;
+    }
+    assert!(asked > 1, "it was far behind");
 }
 
 #[test]

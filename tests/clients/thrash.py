@@ -26,6 +26,10 @@ from harness import Loligo, has_ended, run, wait_for
 IMAGE_MIB = 64
 AWAY_MAX = 2
 CLEAN_SECONDS = 300
+# How long a request may take: longer than an OSD stays away, and than a lease lasts.
+STUCK_SECONDS = 180
+# How much is shown of what a stuck client does, by its own log.
+LOG_LINES = 80
 
 # Mixed operations on its own objects, each checked against what it must answer; reports after each.
 CLIENT = r"""
@@ -33,7 +37,7 @@ import os, random, sys, time
 import rados
 conf, prefix, stop, report = sys.argv[1:]
 rng = random.Random(prefix)
-cluster = rados.Rados(conffile=conf); cluster.connect()
+cluster = rados.Rados(conffile=conf, conf={"admin_socket": report + ".asok"}); cluster.connect()
 io = cluster.open_ioctx("p")
 model, ops, longest = {}, 0, 0.0
 def fail(what):
@@ -248,10 +252,36 @@ class Thrasher:
                 raise Wrong(f"a client ended: {client.stdout.read()}")
         if self.fio.poll() is not None:
             raise Wrong(f"fio ended: {self.fio_log.read_text()[-2000:]}")
+        for number in range(len(self.clients)):
+            report = self.parent / f"ops.{number}"
+            if report.exists() and time.time() - report.stat().st_mtime > STUCK_SECONDS:
+                raise Wrong(f"client {number} is stuck: {self.whereabouts(number)}")
+
+    def whereabouts(self, number):
+        """What a client waits for, by its own account and by the OSDs'."""
+        own, log = self.parent / f"ops.{number}.asok", self.parent / f"client.{number}.log"
+        for name, value in (("log_file", log), ("debug_objecter", "20"), ("debug_ms", "1"), ("debug_monc", "10")):
+            run("ceph", "--admin-daemon", own, "config", "set", name, value, conf=self.cluster.conf, check=False)
+        time.sleep(2)
+        sockets = {f"client {number}": (own, ["objecter_requests"])}
+        for osd in self.present():
+            sockets[f"osd.{osd}"] = (self.cluster.dir / "run" / f"osd.{osd}.asok", ["dump_ops_in_flight"])
+        told = {}
+        for name, (socket, words) in sockets.items():
+            out = run("ceph", "--admin-daemon", socket, *words, conf=self.cluster.conf, seconds=20, check=False)
+            told[name] = out.stdout or out.stderr
+        if log.exists():
+            told["its log"] = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+        return "\n".join(f"{name}: {words}" for name, words in told.items())
 
     def end_work(self):
         (self.parent / "stop").touch()
-        said = [client.communicate(timeout=120)[0].strip() for client in self.clients]
+        said = []
+        for number, client in enumerate(self.clients):
+            try:
+                said.append(client.communicate(timeout=STUCK_SECONDS)[0].strip())
+            except subprocess.TimeoutExpired:
+                raise Wrong(f"client {number} is stuck: {self.whereabouts(number)}") from None
         if any(not words.startswith("ok ") for words in said):
             raise Wrong(f"clients: {said}")
         self.fio.send_signal(signal.SIGINT)

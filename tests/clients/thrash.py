@@ -6,7 +6,8 @@ fewer placement groups, under fio that verifies what it writes and clients whose
 
 Every daemon is a process of its own on the extent store. At most two OSDs are away at a time. Each client sends one
 request at a time, so that its model is exact: an append that is done twice, or not at all, shows. In the end every OSD is
-back, everything has to become active+clean, every object is read once more, and every store passes a deep fsck.
+back, everything has to become active+clean, every object is read once more, and all copies pass a deep scrub and every
+store a deep fsck.
 """
 import argparse
 import contextlib
@@ -305,6 +306,22 @@ class Thrasher:
             raise Wrong(f"{late}: {self.states()} {self.ceph('health', 'detail')[:2000]}") from None
         return time.monotonic() - began
 
+    def scrub(self):
+        """Compares all copies of everything."""
+        def groups():
+            stats = json.loads(self.ceph("pg", "dump", "pgs", "--format", "json"))
+            return {pg["pgid"]: pg for pg in stats["pg_stats"]}
+
+        before = groups()
+        for group in before:
+            self.ceph("pg", "deep-scrub", group)
+        compared = lambda: all(pg["last_deep_scrub_stamp"] != before[name]["last_deep_scrub_stamp"]
+                               for name, pg in groups().items())
+        wait_for(compared, "all groups are compared", seconds=CLEAN_SECONDS, period=1)
+        errors = {name: pg["stat_sum"]["num_scrub_errors"] for name, pg in groups().items()}
+        if any(errors.values()):
+            raise Wrong(f"copies differ: {errors}")
+
 
 def fsck(cluster):
     out = subprocess.run([Loligo.binary(), "fsck", "--dir", cluster.dir, "--format", "json", "--deep"],
@@ -328,6 +345,7 @@ def thrash(cluster, parent, args, rng):
         thrasher.thrash(args.seconds)
         took = thrasher.settle()
         ops, longest, wrote = thrasher.end_work()
+        thrasher.scrub()
     finally:
         for worker in [*thrasher.clients, thrasher.fio]:
             if worker:

@@ -63,7 +63,9 @@ impl Osd {
             before.pg_num = seed + 1;
             let range = HashRange::of_seed(seed, before.split_bits(seed));
             let meta = Some(&pool.last_pg_merge).filter(|meta| contiguous && meta.source == source);
-            let gone = self.take_source(source);
+            // A start may find it here again already, made by a map that comes later.
+            let is_old = self.pgs.get(&source).is_some_and(|pg| pg.info.resized_at < at);
+            let gone = is_old.then(|| self.take_source(source)).flatten();
             match self.pgs.get_mut(&target) {
                 // What was joined with this very map before a start, while other PGs were not, stays as it is.
                 Some(pg) if pg.exists && pg.info.resized_at >= at && !gone.as_ref().is_some_and(|gone| gone.exists) => {
@@ -77,7 +79,8 @@ impl Osd {
                 }
             }
         }
-        for pg in self.pgs.values_mut().filter(|pg| pg.id.pool == id && pg.info.pg_num > pool.pg_num) {
+        let is_behind = |pg: &Pg| pg.id.pool == id && pg.info.pg_num > pool.pg_num && pg.info.resized_at < at;
+        for pg in self.pgs.values_mut().filter(|pg| is_behind(pg)) {
             (pg.info.pg_num, pg.info.resized_at) = (pool.pg_num, at);
             if pg.exists {
                 let mut t = pg.transaction();

@@ -104,6 +104,13 @@ fn what_is_merged_is_not_merged_again_after_a_start() {
     }
 }
 
+/// Groups were joined and divided again while an old map was the newest that was durable. A start found one that was
+/// divided already, took it for one that was only joined, and divided it again, into what was there: it stopped, each time.
+#[test]
+fn what_is_divided_is_not_divided_again_after_a_start() {
+    must_be_well(&Options::new(6805));
+}
+
 /// Two holders of one parent remembered differently many entries, and the part to which none of these belonged had as its
 /// newest version what each had forgotten last. The one that led could not follow the other.
 #[test]

@@ -4,7 +4,7 @@
 //! and handed to the kernel together. A transfer that ends short is a failure, as nothing can be said of the rest.
 //!
 //! Invariants: a buffer stays where it is, and alive, from its submission to its completion; the ring is dropped only
-//! after every request has ended.
+//! after every request has ended; only the thread that opened a device asks it for anything.
 #![allow(unsafe_code)]
 
 use io_uring::{IoUring, opcode, squeue, types};
@@ -15,6 +15,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{Ordering, fence};
 use store::extent::device::{DeviceFailed, Io, IoBuf, IoId, ReadAt, WriteAt};
 
 /// Requests in the kernel's hands at once; more wait here.
@@ -74,12 +75,13 @@ impl BlockDevice {
         let ring = ring()?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         ring.submitter().register_eventfd(bell.as_raw_fd())?;
+        ring.submitter().register_files(&[file.as_raw_fd()])?;
         let (slots, free) = ((0..ENTRIES).map(|_| None).collect(), (0..ENTRIES as usize).rev().collect());
         let waiting = std::collections::VecDeque::new();
         Ok(BlockDevice { ring, file, bell, size, slots, free, waiting, unsubmitted: false })
     }
 
-    /// A descriptor that becomes readable when a request has ended.
+    /// A descriptor that becomes readable when a request has ended: the first since the device was asked last.
     pub fn bell(&self) -> io::Result<OwnedFd> {
         self.bell.as_fd().try_clone_to_owned()
     }
@@ -94,24 +96,40 @@ impl BlockDevice {
         ENTRIES as usize - self.free.len() + self.waiting.len()
     }
 
-    /// Hands everything collected to the kernel.
+    /// Hands everything collected to the kernel, and lets it tell what has ended.
     pub fn submit(&mut self) -> io::Result<()> {
         while !self.waiting.is_empty() {
             let Some(slot) = self.free.pop() else { break };
             let (id, io) = self.waiting.pop_front().expect("it is not empty");
             let (_, io) = self.slots[slot].insert((id, io));
-            let entry = entry(types::Fd(self.file.as_raw_fd()), io).user_data(slot as u64);
+            let entry = entry(THE_FILE, io).user_data(slot as u64);
             // SAFETY: the buffer that the entry points to is owned by `slots[slot]`, which is not touched until the
             // completion with this slot's number has come; its heap memory does not move with the slot.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             assert!(pushed.is_ok(), "there are as many entries as slots");
             self.unsubmitted = true;
         }
-        if self.unsubmitted {
+        if self.ring.submission().taskrun() {
+            self.take_ends()?;
+        } else if self.unsubmitted {
             self.enter(0)?;
-            self.unsubmitted = false;
         }
+        self.unsubmitted = false;
         Ok(())
+    }
+
+    /// The same where requests have ended that wait to be asked for. The bell is still meanwhile, as their ends come to
+    /// light at once; it would bring the thread back for nothing.
+    fn take_ends(&mut self) -> io::Result<()> {
+        self.ring.completion().disable_eventfd();
+        let entered = self.enter(0);
+        self.ring.completion().enable_eventfd();
+        entered?;
+        // The kernel marks first, and looks at the bell then: what ended beside this and rang nothing is marked.
+        fence(Ordering::SeqCst);
+        // With the bell, so that nothing is missed. Only once: the mark may be an old one, which the kernel sets last of
+        // all when a request ends and may by then have been asked for.
+        if self.ring.submission().taskrun() { self.enter(0) } else { Ok(()) }
     }
 
     fn enter(&self, wait_for: usize) -> io::Result<()> {
@@ -150,10 +168,10 @@ impl BlockDevice {
     }
 }
 
-/// A ring whose completions wait for the thread's next system call instead of interrupting it, where the kernel knows
-/// that (Linux 5.19).
+/// A ring whose completions wait until the thread asks for them (Linux 6.1): those that come together ring the bell once,
+/// and none ends the thread's wait for sockets as a signal would. On an older kernel they come as they like.
 fn ring() -> io::Result<IoUring> {
-    let patient = IoUring::builder().setup_coop_taskrun().build(ENTRIES);
+    let patient = IoUring::builder().setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().build(ENTRIES);
     match patient {
         Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(ENTRIES),
         other => other,
@@ -188,7 +206,10 @@ fn failed(what: &str, offset: u64, result: i32) -> DeviceFailed {
     DeviceFailed
 }
 
-fn entry(fd: types::Fd, io: &mut Io) -> squeue::Entry {
+/// The device among the ring's registered files, which are not looked up and held anew for each request.
+const THE_FILE: types::Fixed = types::Fixed(0);
+
+fn entry(fd: types::Fixed, io: &mut Io) -> squeue::Entry {
     match io {
         Io::Read { offset, buf } => {
             let buf = buf.as_mut();
@@ -219,6 +240,8 @@ impl Drop for BlockDevice {
             self.ended(&mut ended);
             self.waiting.clear();
         }
+        // The kernel takes its time over a ring: until then the file would stay open, and locked.
+        let _ = self.ring.submitter().unregister_files();
     }
 }
 

@@ -6,14 +6,18 @@
 //! Beyond its tail it remembers older entries, by which nobody is brought up to date any more but a resent request is
 //! recognised.
 //!
+//! An OSD holds thousands of entries for each of its PGs: room for them grows in small steps, and the index holds places
+//! rather than requests.
+//!
 //! Invariants: versions grow strictly; `tail` is the version before the first entry that counts; `head` is the newest
 //! version that the PG has passed through, which after a split may be that of an entry that went to another PG; the
-//! index names exactly the entries held.
+//! index names exactly the entries held that have a request, of several with the same one the newest.
 
 use super::info::Totals;
-use base::hash::FixedHashMap;
+use base::hash::fixed_hash;
 use base::{EVersion, SnapId};
 use bytes::Bytes;
+use hashbrown::HashTable;
 use std::collections::{BTreeSet, VecDeque};
 use store::{ObjectId, Op, Transaction};
 use wire::osd::OsdReqId;
@@ -158,8 +162,14 @@ pub struct PgLog {
     entries: VecDeque<LogEntry>,
     /// How many of them are only remembered.
     remembered: usize,
-    by_reqid: FixedHashMap<OsdReqId, EVersion>,
+    /// How many have been forgotten before the first: with its place here, an entry's number for good.
+    forgotten: u64,
+    /// The entries' numbers by their requests.
+    by_reqid: HashTable<u64>,
 }
+
+/// Of the entries that are held, this part more is made room for when there is none left.
+const GROWTH: usize = 8;
 
 impl PgLog {
     /// The log with these entries, remembered ones up to `tail` and those after it; refuses entries out of order.
@@ -220,17 +230,37 @@ impl PgLog {
     }
 
     fn hold(&mut self, entry: LogEntry) {
-        if entry.reqid != OsdReqId::default() {
-            self.by_reqid.insert(entry.reqid, entry.version);
-        }
+        let (number, reqid) = (self.forgotten + self.entries.len() as u64, entry.reqid);
         self.head = self.head.max(entry.version);
+        if self.entries.len() == self.entries.capacity() {
+            self.entries.reserve_exact(self.entries.len() / GROWTH + 1);
+        }
         self.entries.push_back(entry);
+        if reqid == OsdReqId::default() {
+            return;
+        }
+        let (entries, forgotten) = (&self.entries, self.forgotten);
+        let of = |number: &u64| entries[(number - forgotten) as usize].reqid;
+        match self.by_reqid.find_mut(fixed_hash(&reqid), |held| of(held) == reqid) {
+            Some(held) => *held = number,
+            None => drop(self.by_reqid.insert_unique(fixed_hash(&reqid), number, |held| fixed_hash(&of(held)))),
+        }
+    }
+
+    /// Lets the oldest entry go.
+    fn forget(&mut self) -> Option<LogEntry> {
+        let entry = self.entries.pop_front()?;
+        if let Ok(held) = self.by_reqid.find_entry(fixed_hash(&entry.reqid), |number| *number == self.forgotten) {
+            held.remove();
+        }
+        self.forgotten += 1;
+        Some(entry)
     }
 
     /// The write that `reqid` led to, if it is remembered.
     pub fn find(&self, reqid: &OsdReqId) -> Option<&LogEntry> {
-        let version = self.by_reqid.get(reqid)?;
-        self.entries.binary_search_by_key(version, |entry| entry.version).ok().map(|at| &self.entries[at])
+        let entry = |number: &u64| &self.entries[(number - self.forgotten) as usize];
+        self.by_reqid.find(fixed_hash(reqid), |number| entry(number).reqid == *reqid).map(entry)
     }
 
     /// Whether this version is one of the entries, the one before them, or the newest.
@@ -268,11 +298,8 @@ impl PgLog {
         }
         let mut forgotten = None;
         while self.remembered > remember {
-            let entry = self.entries.pop_front().expect("those remembered are held");
+            let entry = self.forget().expect("those remembered are held");
             self.remembered -= 1;
-            if self.by_reqid.get(&entry.reqid) == Some(&entry.version) {
-                self.by_reqid.remove(&entry.reqid);
-            }
             forgotten = Some(entry.version);
         }
         if let Some(last) = forgotten {
@@ -292,8 +319,7 @@ impl PgLog {
     pub fn take_out(&mut self, wanted: impl Fn(&LogEntry) -> bool) -> Vec<LogEntry> {
         let all = core::mem::take(&mut self.entries);
         let (kept, out): (Vec<_>, Vec<_>) = all.into_iter().partition(|entry| wanted(entry));
-        self.remembered = 0;
-        self.by_reqid.clear();
+        (self.remembered, self.by_reqid) = (0, HashTable::new());
         for entry in kept {
             self.remembered += usize::from(entry.version <= self.tail);
             self.hold(entry);
@@ -380,6 +406,24 @@ mod tests {
         let range = Op::OmapRemoveRange(log_key(EVersion::default()), log_key(EVersion::new(Epoch(1), 3)));
         assert_eq!(t.ops, [(0, range)]);
         assert!(log_key(EVersion::new(Epoch(1), 300)) < log_key(EVersion::new(Epoch(2), 3)));
+    }
+
+    #[test]
+    fn of_a_request_that_came_twice_the_newest_is_found_while_it_is_held() {
+        let twice = |version| LogEntry { reqid: entry(1, 1, "a").reqid, ..entry(1, version, "a") };
+        let mut log = PgLog::default();
+        (1..=300).for_each(|version| log.append(entry(1, version, "a")));
+        log.append(twice(301));
+        let found = |log: &PgLog, reqid: &OsdReqId| log.find(reqid).map(|entry| entry.version.version);
+        let (first, second) = (entry(1, 1, "a").reqid, entry(1, 2, "b").reqid);
+        assert_eq!((found(&log, &first), found(&log, &second)), (Some(301), Some(2)));
+        let mut t = Transaction::new(CollectionId::Meta);
+        log.trim(EVersion::new(Epoch(1), 2), 0, &mut t);
+        assert_eq!((found(&log, &first), found(&log, &second)), (Some(301), None));
+        assert!((3..=300).all(|n| found(&log, &entry(1, n, "").reqid) == Some(n)));
+        assert!(log.entries.capacity() < 400);
+        log.trim(log.head(), 0, &mut t);
+        assert_eq!((found(&log, &first), log.by_reqid.len()), (None, 0));
     }
 
     #[test]

@@ -136,6 +136,8 @@ bugs! {
     // The monitor.
     MonitorSpeaksEarly "monitor-speaks-early", "Maps leave the monitor before they are on disk.",
         from "the rule of Paxos: learn after accept";
+    LongHistoryCutOff "long-history-cut-off", "Who was sent a part of a long history of maps counts as having all of it.",
+        from "0daf7a4";
     // Clients.
     UnsentForgotten "unsent-forgotten", "A client does not send again what a lost connection took along.",
         from "Ceph's Objecter: kick_requests";

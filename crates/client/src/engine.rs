@@ -21,6 +21,9 @@ pub struct ClientConfig {
     pub mon: MonClientConfig,
     /// The features that requests claim.
     pub features: u64,
+    /// Whether the monitor is to send every map as it comes. If not, maps are asked for when something waits for one,
+    /// once at a time, as librados does.
+    pub follows_maps: bool,
 }
 
 /// The caller's name for a command.
@@ -46,6 +49,9 @@ pub struct Client {
     mon: MonClient,
     objecter: Objecter,
     conns: ConnIds,
+    follows_maps: bool,
+    /// From which epoch on maps were asked for once, and have not come.
+    asked_from: Option<Epoch>,
     commands: BTreeMap<u64, CommandId>,
     replies: VecDeque<CommandReply>,
     denied: Option<Errno>,
@@ -55,16 +61,18 @@ impl Client {
     /// A client that looks for a monitor at the next `poll_command`.
     pub fn new(now: Instant, config: ClientConfig, mut rng: SecretRng) -> Client {
         let objecter = Objecter::new(now, config.features, Rng::new(rng.u64()));
-        let mut mon = MonClient::new(now, config.mon, rng);
-        mon.subscribe("osdmap", 0, false);
-        Client {
-            mon,
+        let mut client = Client {
+            mon: MonClient::new(now, config.mon, rng),
             objecter,
             conns: ConnIds::default(),
+            follows_maps: config.follows_maps,
+            asked_from: None,
             commands: BTreeMap::new(),
             replies: VecDeque::new(),
             denied: None,
-        }
+        };
+        client.want_maps(Epoch(0));
+        client
     }
 
     /// Takes a request on. EBUSY if there are too many, EEXIST if another has its id; the request is dropped then.
@@ -169,6 +177,7 @@ impl Client {
                     self.objecter.handle_maps(now, &maps);
                     if let Some(map) = self.objecter.map() {
                         self.mon.got("osdmap", u64::from(map.epoch.0));
+                        self.asked_from = self.asked_from.filter(|from| *from > map.epoch);
                     }
                 }
                 MonEvent::Version { newest, .. } => {
@@ -203,11 +212,109 @@ impl Client {
     fn grant_wishes(&mut self) {
         while let Some(wish) = self.objecter.poll_wish() {
             match wish {
-                Wish::Maps(epoch) => self.mon.subscribe("osdmap", u64::from(epoch.0), false),
+                Wish::Maps(epoch) => self.want_maps(epoch),
                 Wish::NewestEpoch => {
                     self.mon.get_version("osdmap");
                 }
             }
         }
+        if !self.follows_maps && self.objecter.waits_for_map() {
+            self.want_maps(self.objecter.next_epoch());
+        }
+    }
+
+    /// Asks for the maps from `from` on: for all of them, or once, and not again while no answer has come.
+    fn want_maps(&mut self, from: Epoch) {
+        if self.follows_maps || self.asked_from.replace(from) != Some(from) {
+            self.mon.subscribe("osdmap", u64::from(from.0), !self.follows_maps);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Target;
+    use base::PoolId;
+    use maps::Incremental;
+    use std::net::SocketAddr;
+    use wire::Encode;
+    use wire::cephx::AuthName;
+    use wire::messages::{Message, OsdMap as OsdMapMessage};
+    use wire::net::{ConnId, Envelope, Peer, TicketCaps};
+    use wire::types::{AddrVec, EntityAddr, EntityName, UTime, Uuid};
+
+    const NOW: Instant = Instant::from_secs(1_800_000_000);
+    const FSID: Uuid = Uuid([3; 16]);
+
+    /// A client with a session with a monitor.
+    fn client(follows_maps: bool) -> (Client, ConnId) {
+        let mon_addr = AddrVec::one(EntityAddr::msgr2(SocketAddr::from(([127, 0, 0, 1], 3300)), 0));
+        let mon = MonClientConfig::new(AuthName::new(EntityType::CLIENT, "a"), None, vec![mon_addr.clone()]);
+        let config = ClientConfig { mon, features: 7, follows_maps };
+        let mut client = Client::new(NOW, config, SecretRng::from_entropy([1; 32]));
+        let Some(NetCommand::Open { conn, .. }) = client.poll_command(NOW) else { panic!("it looks for a monitor") };
+        let peer = Peer {
+            name: EntityName::mon(0),
+            entity: "mon.".to_owned(),
+            called: None,
+            addrs: mon_addr,
+            socket: None,
+            global_id: 0,
+            features: 7,
+            caps: TicketCaps::default(),
+        };
+        client.handle_net(NOW, NetEvent::Opened { conn, peer: Arc::new(peer) });
+        (client, conn)
+    }
+
+    /// The OSD maps that the client has asked for: from when on, and whether once.
+    fn asked(client: &mut Client) -> Vec<(u64, bool)> {
+        let sent = std::iter::from_fn(|| client.poll_command(NOW)).filter_map(|command| match command {
+            NetCommand::Send { envelope: Envelope { message: Message::MonSubscribe(what), .. }, .. } => Some(what.what),
+            _ => None,
+        });
+        sent.filter_map(|what| what.get("osdmap").map(|wanted| (wanted.start, wanted.onetime))).collect()
+    }
+
+    /// Tells the client of all maps after its own up to `newest`, none of which has a pool.
+    fn tell(client: &mut Client, conn: ConnId, newest: u32) {
+        let mut map = client.map().map_or_else(|| OsdMap::new(FSID), |map| (**map).clone());
+        let mut maps = OsdMapMessage { fsid: FSID, newest: Epoch(newest), oldest: Epoch(1), ..Default::default() };
+        while map.epoch < Epoch(newest) {
+            let inc = Incremental::new(FSID, map.epoch.next(), UTime::default());
+            map.apply(&inc).expect("a change that fits");
+            maps.incremental.insert(inc.epoch, inc.to_bytes());
+        }
+        if client.map().is_none() {
+            maps.full.insert(map.epoch, map.to_bytes());
+        }
+        client.handle_net(NOW, NetEvent::Message { conn, envelope: Envelope::new(maps) });
+    }
+
+    #[test]
+    fn who_follows_maps_asks_for_all_of_them_at_once() {
+        let (mut client, conn) = client(true);
+        assert_eq!(asked(&mut client), [(0, false)]);
+        tell(&mut client, conn, 5);
+        client.submit(NOW, OpId(1), Request::new(Target::object(PoolId(1), "x")).read(0, 0)).expect("room");
+        assert_eq!(asked(&mut client), []);
+    }
+
+    #[test]
+    fn who_does_not_asks_once_when_something_waits_for_a_map() {
+        let (mut client, conn) = client(false);
+        assert_eq!(asked(&mut client), [(0, true)]);
+        tell(&mut client, conn, 5);
+        assert_eq!(asked(&mut client), [], "nothing waits");
+        for id in [1, 2] {
+            client.submit(NOW, OpId(id), Request::new(Target::object(PoolId(1), "x")).read(0, 0)).expect("room");
+        }
+        assert_eq!(asked(&mut client), [(6, true)], "for both");
+        tell(&mut client, conn, 7);
+        assert_eq!(asked(&mut client), [(8, true)], "still without the pool");
+        client.handle_net(NOW, NetEvent::Closed { conn, why: CloseReason::Fault });
+        let again = std::iter::from_fn(|| client.poll_command(NOW)).count();
+        assert_eq!(again, 0, "it waits before it tries again");
     }
 }

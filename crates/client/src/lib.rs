@@ -6,7 +6,8 @@
 //! [`poll_command`](Client::poll_command)s and reports what happened.
 //!
 //! Follows Ceph v16.2 `src/osdc/Objecter.cc` in what goes over the wire. Two differences: it keeps its map subscription
-//! all the time, and requests that fall in a removed pool fail once the monitor has confirmed that the pool is gone.
+//! all the time, unless its configuration says otherwise, and requests that fall in a removed pool fail once the monitor
+//! has confirmed that the pool is gone.
 //!
 //! Invariants: each submitted request completes exactly once, or is cancelled; requests for one object leave in the
 //! order they were submitted, also when they are sent again; a request's name (its transaction id) never changes

@@ -146,7 +146,7 @@ fn start(setup: &Setup, ready: &Arc<AtomicU64>, works: Option<Samples>) -> Runni
         };
         reactor::run(config, &theirs, |now| {
             let mon = MonClientConfig::new(entity, Some(setup.key), vec![setup.mon]);
-            let config = ClientConfig { mon, features: wire::msgr::features::SUPPORTED };
+            let config = ClientConfig { mon, features: wire::msgr::features::SUPPORTED, follows_maps: true };
             Ok(Reader {
                 client: Client::new(now, config, SecretRng::from_entropy(entropy())),
                 pool: setup.pool,

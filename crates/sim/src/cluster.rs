@@ -231,7 +231,8 @@ impl Cluster {
         if self.options.secure {
             mon.modes = ClientModes { monitor: vec![ConMode::Secure], service: vec![ConMode::Secure] };
         }
-        ClientConfig { mon, features: wire::msgr::features::SUPPORTED }
+        let follows_maps = index == 0 || !self.options.ask_once;
+        ClientConfig { mon, features: wire::msgr::features::SUPPORTED, follows_maps }
     }
 }
 

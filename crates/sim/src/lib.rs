@@ -27,6 +27,7 @@ mod network;
 mod node;
 mod options;
 mod queue;
+mod rests;
 mod run;
 mod scrubbing;
 mod sectors;

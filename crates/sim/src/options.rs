@@ -74,6 +74,10 @@ pub struct Options {
     pub down_out: Duration,
     /// How long a machine that loses power is away at the most; where all do, or the monitor's does, a third of it.
     pub outage: Duration,
+    /// Whether clients but the first ask the monitor for maps when they need one, once at a time, as librados does.
+    pub ask_once: bool,
+    /// How long a client rests at the most, now and then: with some, it comes back with a map of long ago.
+    pub rest: Duration,
     /// What is wrong on purpose.
     pub planted: Option<Bug>,
 }
@@ -93,6 +97,8 @@ impl Options {
         let osds = one_of(&[3, 4, 4, 4, 5, 6]);
         let pool_size = one_of(&[1, 2, 2, 3, 3, 3, 3, 3]).min(osds);
         let clients = one_of(&[2, 3, 4]);
+        // What was added later: a stream of its own, so that the rest is drawn as before.
+        let mut later = Rng::new(seed ^ 0x0000_6C61_7465_7221);
         Options {
             seed,
             osds,
@@ -128,6 +134,8 @@ impl Options {
             readers: [0, 0, 1, 2][rng.below(4) as usize].min(clients - 1),
             ailing_disks: rng.chance(1, 2),
             disk_loss: false,
+            ask_once: later.chance(1, 2),
+            rest: Duration::from_millis([0, 0, 5000, 40_000][later.below(4) as usize]),
             planted: None,
         }
     }
@@ -145,7 +153,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 33] {
+    fn values(&self) -> [(&'static str, String); 35] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -180,6 +188,8 @@ impl Options {
             ("loose-disks", self.loose_disks.to_string()),
             ("down-out-s", self.down_out.as_secs().to_string()),
             ("outage-ms", ms(self.outage)),
+            ("ask-once", self.ask_once.to_string()),
+            ("rest-ms", ms(self.rest)),
             ("planted", self.planted.map_or("none", |bug| bug.listed().name).to_owned()),
         ]
     }
@@ -228,6 +238,8 @@ impl Options {
         add(&|o| o.recovery_sleep = Duration::ZERO);
         add(&|o| o.log_entries = 2000);
         add(&|o| o.lacking_max = 100);
+        add(&|o| o.ask_once = false);
+        add(&|o| o.rest = Duration::ZERO);
         simpler
     }
 }

@@ -8,6 +8,7 @@ use crate::check::replicas;
 use crate::cluster::Cluster;
 use crate::node::NodeId;
 use crate::options::{Options, Report};
+use crate::rests::Rests;
 use crate::snapshots::Snapshots;
 use crate::workload::Workload;
 use crate::world::{BEGINNING, Event, World};
@@ -65,6 +66,7 @@ pub(crate) struct Run {
     pub(crate) world: World,
     pub(crate) cluster: Cluster,
     pub(crate) work: Workload,
+    rests: Rests,
     snapshots: Snapshots,
     pub(crate) pool: PoolId,
     working: bool,
@@ -91,6 +93,7 @@ impl Run {
             world,
             cluster,
             work,
+            rests: Rests::new(options.seed, options.clients, options.rest),
             snapshots,
             pool: PoolId(0),
             working: false,
@@ -111,7 +114,7 @@ impl Run {
             return;
         }
         self.work_under_faults();
-        if self.heal() && self.read_everything() && self.remove_snapshots() {
+        if self.heal() && self.read_everything() && self.let_others_read() && self.remove_snapshots() {
             self.list_everything();
             self.let_a_disk_rot();
             self.compare_copies();
@@ -139,8 +142,9 @@ impl Run {
                 reply => return self.fail(format!("the pool was not made: {reply:?}")),
             }
         }
-        let clients = self.options.clients as usize;
-        if !self.wait_for(BOOT_MAX, |run| (0..clients).all(|client| run.find_pool(client).is_some())) {
+        // Who does not follow maps learns of the pool when it needs it.
+        let told = if self.options.ask_once { 1 } else { self.options.clients as usize };
+        if !self.wait_for(BOOT_MAX, |run| (0..told).all(|client| run.find_pool(client).is_some())) {
             return self.fail("the pool does not reach every client".to_owned());
         }
         self.pool = self.find_pool(0).expect("it was just seen");
@@ -194,6 +198,20 @@ impl Run {
         }
         let waiting = self.work.in_flight();
         self.fail(format!("{waiting} of {} objects cannot be read after everything healed", self.options.objects))
+    }
+
+    /// Who has not followed what happened must find its way as well.
+    fn let_others_read(&mut self) -> bool {
+        let others = if self.options.ask_once { 1..self.options.clients } else { 0..0 };
+        for client in others {
+            let (id, request) = self.work.final_read(self.pool, client % self.options.objects);
+            self.submit(client as usize, id, request);
+        }
+        if self.wait_for(HEAL_MAX, |run| run.work.in_flight() == 0) {
+            return true;
+        }
+        let waiting = self.work.in_flight();
+        self.fail(format!("{waiting} clients that ask for maps once do not get on after everything healed"))
     }
 
     /// Takes or removes a snapshot of the pool.
@@ -347,6 +365,7 @@ impl Run {
     /// Plans a client's next request.
     fn go_on(&mut self, client: usize, slot: u32) {
         let at = self.world.now + self.work.pause(self.options.think);
+        let at = self.rests.wakes(client, at);
         self.world.plan(at, Event::Work { client, slot });
     }
 

@@ -18,6 +18,7 @@ fn as_before(seed: u64) -> Options {
     let (loose_disks, uneven_disks) = (false, false);
     let (down_out, outage) = (Duration::from_secs(600), Duration::from_secs(15));
     let (grace, readers) = (Duration::from_secs(20), 0);
+    let (ask_once, rest) = (false, Duration::ZERO);
     Options {
         ambushes,
         ailing_disks,
@@ -28,6 +29,8 @@ fn as_before(seed: u64) -> Options {
         outage,
         grace,
         readers,
+        ask_once,
+        rest,
         ..Options::new(seed)
     }
 }

@@ -107,6 +107,16 @@ impl Objecter {
         self.ops.len()
     }
 
+    /// Whether requests are held until a map lets them go.
+    pub fn waits_for_map(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The epoch of the map that is needed next; 0 is the newest whole one.
+    pub fn next_epoch(&self) -> Epoch {
+        if self.map.is_some() { self.epoch().next() } else { Epoch(0) }
+    }
+
     /// Takes a request on. EBUSY if there are too many, EEXIST if another has its id; the request is dropped then.
     pub fn submit(&mut self, now: Instant, id: OpId, request: Request) -> Result<(), Errno> {
         if self.ops.len() >= limits::REQUESTS_MAX {
@@ -260,8 +270,7 @@ impl Objecter {
     }
 
     fn wish_for_maps(&mut self) {
-        let next = if self.map.is_some() { self.epoch().next() } else { Epoch(0) };
-        let wish = Wish::Maps(next);
+        let wish = Wish::Maps(self.next_epoch());
         if self.wishes.back() != Some(&wish) {
             self.wishes.push_back(wish);
         }

@@ -128,6 +128,12 @@ pub(crate) struct SimArgs {
     /// How long a machine that loses power is away at the most
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(3..=3600000))]
     outage_ms: Option<u64>,
+    /// Whether clients but the first ask the monitor for maps when they need one, once at a time, as librados does
+    #[arg(long, value_name = "BOOL")]
+    ask_once: Option<bool>,
+    /// How long a client rests at the most, now and then
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=3600000))]
+    rest_ms: Option<u64>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
@@ -209,6 +215,8 @@ impl SimArgs {
             loose_disks: self.loose_disks.unwrap_or(usual.loose_disks),
             down_out: self.down_out_s.map_or(usual.down_out, Duration::from_secs),
             outage: self.outage_ms.map_or(usual.outage, Duration::from_millis),
+            ask_once: self.ask_once.unwrap_or(usual.ask_once),
+            rest: self.rest_ms.map_or(usual.rest, Duration::from_millis),
             planted: self.bug(),
             ..usual
         };

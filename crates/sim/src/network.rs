@@ -2,7 +2,8 @@
 //!
 //! Owns the pipes and their delays. Bytes of one direction arrive in order; streams overtake each other. A cut loses
 //! what is under way, and the two ends learn of it at different times, the later one long after. Two nodes that are
-//! kept apart, or one of which does not hear the other, lose nothing: everything waits, as with retransmission.
+//! kept apart, or one of which does not hear the other, lose nothing: everything waits, as with retransmission. Where
+//! links have a bandwidth, all that a node sends, to whomever, goes out one after the other.
 
 use crate::node::NodeId;
 use base::{Duration, Instant, Rng};
@@ -48,6 +49,10 @@ pub(crate) struct Network {
     slow_links: BTreeMap<(NodeId, NodeId), Instant>,
     /// Whether something is lost now and then, and sent again.
     lossy: bool,
+    /// How long a node's link takes for a byte; nothing where it is not to be noticed.
+    nanos_per_byte: u64,
+    /// Until when each node's link is busy with what the node has sent.
+    links_busy_until: BTreeMap<NodeId, Instant>,
     /// Until when everything is slow.
     slow_until: Instant,
 }
@@ -63,8 +68,12 @@ const SLOW_JITTER_MAX_NANOS: u64 = 80_000_000;
 const LOST_ONE_IN: u64 = 300;
 const RETRANSMISSION: Duration = Duration::from_millis(200);
 
+/// What goes with each send: the headers of Ethernet, IP and TCP.
+const HEADER_BYTES: u64 = 66;
+
 impl Network {
-    pub(crate) fn new(rng: Rng, lossy: bool) -> Network {
+    /// A network of which each node's link carries so many kilobytes a second; 0 is as many as there are.
+    pub(crate) fn new(rng: Rng, lossy: bool, link_kb_s: u32) -> Network {
         Network {
             rng,
             pipes: BTreeMap::new(),
@@ -73,6 +82,8 @@ impl Network {
             apart: BTreeMap::new(),
             slow_links: BTreeMap::new(),
             lossy,
+            nanos_per_byte: 1_000_000_u64.checked_div(u64::from(link_kb_s)).unwrap_or(0),
+            links_busy_until: BTreeMap::new(),
             slow_until: Instant::ZERO,
         }
     }
@@ -92,7 +103,7 @@ impl Network {
         self.last_pipe += 1;
         let id = PipeId(self.last_pipe);
         let arrival = match self.listener(to) {
-            Some(node) => self.arrival(now, from.node, node),
+            Some(node) => self.arrival(now, from.node, node, 0),
             None => now + LATENCY_MIN,
         };
         self.pipes.insert(id, Pipe { ends: [Some(from), None], busy_until: [now, arrival], cut: false });
@@ -116,11 +127,11 @@ impl Network {
         self.pipes.get(&pipe).filter(|pipe| !pipe.cut)?.ends[side]
     }
 
-    /// Plans the way of something towards `side`: when it arrives, or none if it is lost.
-    pub(crate) fn send(&mut self, now: Instant, pipe: PipeId, side: Side) -> Option<Instant> {
+    /// Plans the way of so many bytes towards `side`: when they arrive, or none if they are lost.
+    pub(crate) fn send(&mut self, now: Instant, pipe: PipeId, side: Side, bytes: usize) -> Option<Instant> {
         let ends = self.pipes.get(&pipe).filter(|pipe| !pipe.cut)?.ends;
         let (from, to) = (ends[1 - side]?, ends[side]?);
-        let arrival = self.arrival(now, from.node, to.node);
+        let arrival = self.arrival(now, from.node, to.node, bytes);
         let pipe = self.pipes.get_mut(&pipe)?;
         pipe.busy_until[side] = pipe.busy_until[side].max(arrival);
         Some(pipe.busy_until[side])
@@ -128,7 +139,7 @@ impl Network {
 
     /// Forgets one end, which has closed; says when the other learns of it.
     pub(crate) fn close(&mut self, now: Instant, pipe: PipeId, side: Side) -> Option<Instant> {
-        let arrival = self.send(now, pipe, 1 - side);
+        let arrival = self.send(now, pipe, 1 - side, 0);
         if let Some(entry) = self.pipes.get_mut(&pipe) {
             entry.ends[side] = None;
             if entry.ends.iter().all(Option::is_none) {
@@ -210,12 +221,54 @@ impl Network {
         stand.flat_map(|pipe| pipe.busy_until).max().unwrap_or(Instant::ZERO)
     }
 
-    fn arrival(&mut self, now: Instant, from: NodeId, to: NodeId) -> Instant {
-        let together = self.apart.get(&(from, to)).map_or(now, |until| now.max(*until));
+    fn arrival(&mut self, now: Instant, from: NodeId, to: NodeId, bytes: usize) -> Instant {
+        let gone = self.gone_out(now, from, bytes);
+        let together = self.apart.get(&(from, to)).map_or(gone, |until| gone.max(*until));
         let slow_until = self.slow_links.get(&(from, to)).map_or(self.slow_until, |until| self.slow_until.max(*until));
         let jitter = if now < slow_until { SLOW_JITTER_MAX_NANOS } else { JITTER_MAX_NANOS };
         let lost = self.lossy && self.rng.chance(1, LOST_ONE_IN);
         let again = if lost { RETRANSMISSION } else { Duration::ZERO };
         together + again + LATENCY_MIN + Duration::from_nanos(self.rng.below(jitter))
+    }
+
+    /// When the link of `from` is done with what is sent now.
+    fn gone_out(&mut self, now: Instant, from: NodeId, bytes: usize) -> Instant {
+        if self.nanos_per_byte == 0 {
+            return now;
+        }
+        let busy_until = self.links_busy_until.entry(from).or_insert(now);
+        let takes = Duration::from_nanos((bytes as u64 + HEADER_BYTES) * self.nanos_per_byte);
+        *busy_until = now.max(*busy_until) + takes;
+        *busy_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When what is sent at once arrives, in milliseconds: a megabyte and a byte from one node to two others, and a byte
+    /// back.
+    fn arrivals(link_kb_s: u32) -> [u128; 3] {
+        let mut network = Network::new(Rng::new(1), false, link_kb_s);
+        let now = Instant::from_secs(100);
+        let end = |node, stream| End { node: NodeId(node), life: 1, stream: StreamId(stream) };
+        let mut pipe = |to: usize| {
+            let addr = SocketAddr::from(([10, 0, 0, to as u8], 1));
+            network.listen(addr, NodeId(to));
+            let (pipe, _) = network.dial(now, end(0, to as u64), addr);
+            network.accept(pipe, end(to, 0));
+            pipe
+        };
+        let (first, second) = (pipe(1), pipe(2));
+        let sent = [(first, 1, 1_000_000), (second, 1, 1), (first, 0, 1)];
+        sent.map(|(pipe, side, bytes)| network.send(now, pipe, side, bytes).expect("it stands").since(now).as_millis())
+    }
+
+    #[test]
+    fn what_a_node_sends_goes_out_one_after_the_other_where_links_have_a_bandwidth() {
+        assert_eq!(arrivals(0), [0, 0, 0]);
+        assert_eq!(arrivals(1000), [1000, 1000, 0]);
+        assert_eq!(arrivals(100_000), [10, 10, 0]);
     }
 }

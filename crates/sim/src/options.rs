@@ -78,6 +78,8 @@ pub struct Options {
     pub ask_once: bool,
     /// How long a client rests at the most, now and then: with some, it comes back with a map of long ago.
     pub rest: Duration,
+    /// How many kilobytes each machine's link carries a second, one after the other; 0 is any number at once.
+    pub link_kb_s: u32,
     /// What is wrong on purpose.
     pub planted: Option<Bug>,
 }
@@ -136,6 +138,7 @@ impl Options {
             disk_loss: false,
             ask_once: later.chance(1, 2),
             rest: Duration::from_millis([0, 0, 5000, 40_000][later.below(4) as usize]),
+            link_kb_s: [0, 0, 1000, 150][later.below(4) as usize],
             planted: None,
         }
     }
@@ -153,7 +156,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 35] {
+    fn values(&self) -> [(&'static str, String); 36] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -190,6 +193,7 @@ impl Options {
             ("outage-ms", ms(self.outage)),
             ("ask-once", self.ask_once.to_string()),
             ("rest-ms", ms(self.rest)),
+            ("link-kb-s", self.link_kb_s.to_string()),
             ("planted", self.planted.map_or("none", |bug| bug.listed().name).to_owned()),
         ]
     }
@@ -240,6 +244,7 @@ impl Options {
         add(&|o| o.lacking_max = 100);
         add(&|o| o.ask_once = false);
         add(&|o| o.rest = Duration::ZERO);
+        add(&|o| o.link_kb_s = 0);
         simpler
     }
 }

@@ -84,7 +84,7 @@ pub(crate) struct Run {
 
 impl Run {
     fn new(options: &Options) -> Run {
-        let mut world = World::new(options.seed, options.lossy);
+        let mut world = World::new(options);
         let cluster = Cluster::found(options, &mut world);
         let work = Workload::new(options.objects, world.rng.fork());
         let snapshots = Snapshots::new(world.rng.fork());

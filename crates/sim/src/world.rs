@@ -13,6 +13,7 @@ use crate::disk::Stored;
 use crate::faults::Fault;
 use crate::network::{End, Network, PipeId, Side};
 use crate::node::{Disk, Engine, Node, NodeId, Output};
+use crate::options::Options;
 use crate::queue::Queue;
 use crate::trace::Trace;
 use base::checksum::crc32c;
@@ -98,12 +99,13 @@ pub(crate) struct World {
 const LOG_LINES_KEPT: usize = 200;
 
 impl World {
-    pub(crate) fn new(seed: u64, lossy: bool) -> World {
+    pub(crate) fn new(options: &Options) -> World {
+        let seed = options.seed;
         let mut rng = Rng::new(seed);
         World {
             now: BEGINNING,
             nodes: Vec::new(),
-            network: Network::new(rng.fork(), lossy),
+            network: Network::new(rng.fork(), options.lossy, options.link_kb_s),
             rng,
             trace: Trace::new(),
             events: 0,
@@ -353,7 +355,7 @@ impl World {
         running.streams.insert(stream, (pipe, 1));
         let life = self.nodes[id.0].life;
         self.network.accept(pipe, End { node: id, life, stream });
-        if let Some(at) = self.network.send(now, pipe, 0) {
+        if let Some(at) = self.network.send(now, pipe, 0, 0) {
             self.plan(at, Event::Dialed { pipe, accepted: true });
         }
         Some(id)
@@ -607,7 +609,7 @@ impl World {
         if bytes.is_empty() {
             return;
         }
-        if let Some(at) = self.network.send(self.now, pipe, side) {
+        if let Some(at) = self.network.send(self.now, pipe, side, bytes.len()) {
             self.plan(at, Event::Bytes { pipe, side, bytes });
         }
     }

@@ -18,7 +18,7 @@ fn as_before(seed: u64) -> Options {
     let (loose_disks, uneven_disks) = (false, false);
     let (down_out, outage) = (Duration::from_secs(600), Duration::from_secs(15));
     let (grace, readers) = (Duration::from_secs(20), 0);
-    let (ask_once, rest) = (false, Duration::ZERO);
+    let (ask_once, rest, link_kb_s) = (false, Duration::ZERO, 0);
     Options {
         ambushes,
         ailing_disks,
@@ -31,6 +31,7 @@ fn as_before(seed: u64) -> Options {
         readers,
         ask_once,
         rest,
+        link_kb_s,
         ..Options::new(seed)
     }
 }

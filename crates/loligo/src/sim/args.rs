@@ -134,6 +134,9 @@ pub(crate) struct SimArgs {
     /// How long a client rests at the most, now and then
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=3600000))]
     rest_ms: Option<u64>,
+    /// How many kilobytes each machine's link carries a second; 0 is any number at once
+    #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    link_kb_s: Option<u32>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
@@ -217,6 +220,7 @@ impl SimArgs {
             outage: self.outage_ms.map_or(usual.outage, Duration::from_millis),
             ask_once: self.ask_once.unwrap_or(usual.ask_once),
             rest: self.rest_ms.map_or(usual.rest, Duration::from_millis),
+            link_kb_s: self.link_kb_s.unwrap_or(usual.link_kb_s),
             planted: self.bug(),
             ..usual
         };

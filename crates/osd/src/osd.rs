@@ -42,7 +42,7 @@ pub struct Osd {
     pub(crate) pgs: FixedHashMap<PgId, Box<Pg>>,
     pub(crate) scheduler: OpQueue,
     waiting_for_map: BTreeMap<Epoch, Vec<(ConnId, Envelope)>>,
-    waiting_count: usize,
+    pub(crate) waiting_count: usize,
     pub(crate) life: Life,
     pub(crate) stats: Reporter,
     pub(crate) manager: ManagerReports,

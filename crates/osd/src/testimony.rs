@@ -1,4 +1,4 @@
-//! What an OSD shows of the groups that it leads to whoever checks it from outside.
+//! What an OSD shows of the groups that it leads, and of what it has in hand, to whoever checks it from outside.
 //!
 //! Read next: `pg::log`.
 
@@ -15,7 +15,27 @@ pub struct ShownLog {
     pub entries: Vec<(EVersion, OsdReqId)>,
 }
 
+/// What an OSD has in hand for others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Load {
+    /// Requests of clients, and of its own, that are not done.
+    pub requests: usize,
+    /// Their bytes.
+    pub request_bytes: usize,
+    /// Messages that wait for newer maps.
+    pub waiting_for_map: usize,
+    /// Sessions that others have opened.
+    pub sessions: usize,
+}
+
 impl Osd {
+    /// What it has in hand.
+    pub fn load(&self) -> Load {
+        let (requests, request_bytes) = self.core.sessions.load();
+        let (waiting_for_map, sessions) = (self.waiting_count, self.core.sessions.len());
+        Load { requests, request_bytes, waiting_for_map, sessions }
+    }
+
     /// The groups that this OSD leads and serves, each with the peering since which it does.
     pub fn served(&self) -> impl Iterator<Item = (PgId, Epoch)> + '_ {
         self.pgs.values().filter_map(|pg| Some((pg.id, pg.active_peering()?)))

@@ -149,6 +149,13 @@ impl Engine {
         }
     }
 
+    pub(crate) fn osd(&self) -> Option<&Osd> {
+        match self {
+            Engine::Osd(osd) => Some(osd),
+            Engine::Mon(_) | Engine::Client(_) => None,
+        }
+    }
+
     pub(crate) fn check_invariants(&self) {
         match self {
             Engine::Mon(mon) => mon.check_invariants(),
@@ -213,10 +220,7 @@ impl Node {
 
     /// The OSD on this node, while it runs.
     pub(crate) fn osd(&self) -> Option<&Osd> {
-        match &self.running.as_ref()?.engine {
-            Engine::Osd(osd) => Some(osd),
-            Engine::Mon(_) | Engine::Client(_) => None,
-        }
+        self.running.as_ref()?.engine.osd()
     }
 
     /// The client on this node, while it runs.

@@ -4,9 +4,9 @@
 //! every request must end, every object is read once more, all snapshots are removed, and the histories are judged. At
 //! last a disk rots: reads must be right all the same, a repair must heal it, and a deep scrub must then find nothing.
 
-use crate::check::replicas;
+use crate::check::{queues, replicas};
 use crate::cluster::Cluster;
-use crate::node::NodeId;
+use crate::node::{Node, NodeId};
 use crate::options::{Options, Report};
 use crate::rests::Rests;
 use crate::snapshots::Snapshots;
@@ -118,6 +118,7 @@ impl Run {
             self.list_everything();
             self.let_a_disk_rot();
             self.compare_copies();
+            self.look_for_what_is_left();
         }
         let complaints = self.work.history.complaints();
         self.world.failures.extend(complaints);
@@ -301,6 +302,18 @@ impl Run {
         });
         if let Some(wrong) = wrong {
             self.fail(format!("{HEAL_MAX:?} after everything healed {wrong}"));
+        }
+    }
+
+    /// Nobody waits for anything: OSDs must have nothing in hand.
+    fn look_for_what_is_left(&mut self) {
+        let left = |run: &Run| {
+            let of = |node: &Node| Some(format!("{}: {}", node.name, queues::left(node.running.as_ref()?)?));
+            run.world.nodes.iter().find_map(of)
+        };
+        if !self.wait_for(HEAL_MAX, |run| left(run).is_none()) {
+            let left = left(self);
+            self.fail(format!("{HEAL_MAX:?} after everything healed and ended there is {left:?}"));
         }
     }
 

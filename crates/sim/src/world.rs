@@ -9,6 +9,7 @@ use crate::ailing::Ailing;
 use crate::ambush::Ambush;
 use crate::check::deliveries::Deliveries;
 use crate::check::logs::Logs;
+use crate::check::queues;
 use crate::disk::Stored;
 use crate::faults::Fault;
 use crate::network::{End, Network, PipeId, Side};
@@ -30,6 +31,8 @@ use wire::types::EntityAddr;
 pub(crate) const BEGINNING: Instant = Instant::from_secs(1_800_000_000);
 /// How often a node may wake without time passing: beyond, it is caught in a loop.
 const SPINS_MAX: u32 = 1000;
+/// How often queues are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Something that happens.
 #[derive(Debug)]
@@ -93,6 +96,8 @@ pub(crate) struct World {
     logs: Logs,
     /// The checksum of each map that anybody was seen to have.
     maps: BTreeMap<Epoch, u32>,
+    /// When queues are looked at next.
+    look_at: Instant,
 }
 
 /// Log lines kept for the report of a failure.
@@ -120,6 +125,7 @@ impl World {
             deliveries: Deliveries::default(),
             logs: Logs::default(),
             maps: BTreeMap::new(),
+            look_at: BEGINNING,
         }
     }
 
@@ -134,6 +140,9 @@ impl World {
             let (at, event) = self.queue.pop().expect("there is a next event");
             self.now = at;
             self.events += 1;
+            if at >= self.look_at {
+                self.look_at_queues();
+            }
             self.trace.number(at.0);
             match event {
                 Event::Fault | Event::Caught { .. } | Event::Ail { .. } => return Some(event),
@@ -265,6 +274,15 @@ impl World {
         }
         self.note_map(id);
         self.note_logs(id);
+    }
+
+    /// Looks at what waits, everywhere.
+    fn look_at_queues(&mut self) {
+        self.look_at = self.now + LOOK_EVERY;
+        for node in &self.nodes {
+            let excess = node.running.as_ref().and_then(queues::excess);
+            self.failures.extend(excess.map(|what| format!("{}: {what}", node.name)));
+        }
     }
 
     /// Looks at the logs of groups that a node has begun to serve.

@@ -226,6 +226,12 @@ impl Messenger {
         })
     }
 
+    /// The most bytes that wait for any one peer. Not more than `backlog_bytes_max`: beyond, its session ends.
+    pub fn backlog_bytes(&self) -> usize {
+        let unsent = self.streams.values().map(|stream| stream.out.len());
+        self.sessions.values().map(|session| session.backlog.bytes()).chain(unsent).max().unwrap_or(0)
+    }
+
     // The engine's side.
 
     /// Carries out a command.

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::disk::{MonDisk, OsdDisk};
 use crate::extent_disk::ExtentDisk;
+use crate::fills::SMALL_STORE_BYTES;
 use crate::node::{Disk, Engine, Node, NodeId, Running};
 use crate::options::Options;
 use crate::world::World;
@@ -66,7 +67,10 @@ impl Cluster {
                     let model = drive_model(slowness);
                     Disk::Extent(Box::new(ExtentDisk::new(model, osd, world.rng.u64())))
                 }
-                _ => Disk::Osd(Box::new(OsdDisk::new(slowness, options.loose_disks))),
+                _ => {
+                    let disk = OsdDisk::new(slowness, options.loose_disks);
+                    Disk::Osd(Box::new(if options.full_disks { disk.with_capacity(SMALL_STORE_BYTES) } else { disk }))
+                }
             };
             cluster.add(world, format!("osd.{osd}"), socket(1 + osd, 6800), disk);
         }
@@ -210,7 +214,7 @@ impl Cluster {
             public_addrs: addrs.clone(),
             cluster_addrs: addrs,
             metadata: BTreeMap::from([("hostname".to_owned(), format!("host{}", 1 + index))]),
-            store_bytes: STORE_BYTES,
+            store_bytes: if self.options.full_disks { SMALL_STORE_BYTES } else { STORE_BYTES },
             accept_loss: false,
             stats_interval: base::Duration::from_secs(5),
             options: BTreeMap::from([

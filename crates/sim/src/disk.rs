@@ -43,7 +43,18 @@ pub(crate) struct OsdDisk {
     halted: BTreeSet<CollectionId>,
     /// What it has confirmed and not kept.
     confirmed: VecDeque<Transaction>,
+    /// How much it can hold, if it keeps an account.
+    capacity: Option<u64>,
+    /// What it held when that was counted last, and what transactions have brought since.
+    held: u64,
+    uncounted: u64,
+    /// What something else has taken, and until when.
+    taken: u64,
+    taken_until: Instant,
 }
+
+/// How much may come before what a disk holds is counted anew.
+const UNCOUNTED_MAX: u64 = 64 << 10;
 
 /// How often longer a disk takes that is much slower for a while.
 const SLOW: u32 = 100;
@@ -60,9 +71,43 @@ impl OsdDisk {
         OsdDisk { slowness, loose, ..OsdDisk::default() }
     }
 
+    /// Lets it hold so much, and no more.
+    pub(crate) fn with_capacity(self, bytes: u64) -> OsdDisk {
+        OsdDisk { capacity: Some(bytes), ..self }
+    }
+
+    /// Something else takes room until so much is left, and has it until then.
+    pub(crate) fn fill(&mut self, left: u64, until: Instant) {
+        let used = self.used();
+        self.taken = self.capacity.map_or(0, |capacity| capacity.saturating_sub(used + left));
+        self.taken_until = until;
+    }
+
+    /// How much it can hold, and what of that is left; none where it keeps no account.
+    pub(crate) fn room(&mut self, now: Instant) -> Option<(u64, u64)> {
+        let capacity = self.capacity?;
+        let taken = if now < self.taken_until { self.taken } else { 0 };
+        Some((capacity, capacity.saturating_sub(self.used() + taken)))
+    }
+
+    fn used(&mut self) -> u64 {
+        if self.uncounted > UNCOUNTED_MAX || self.held == 0 {
+            (self.held, self.uncounted) = (self.live.held_bytes(), 0);
+        }
+        self.held + self.uncounted
+    }
+
+    /// Whether there is room for a transaction.
+    fn takes_in(&mut self, now: Instant, transaction: &Transaction) -> bool {
+        let Some((_, free)) = self.room(now) else { return true };
+        let brought = bytes_brought(transaction);
+        self.uncounted += brought;
+        brought <= free
+    }
+
     /// Another one of its kind, and empty.
     pub(crate) fn replace(&mut self) {
-        *self = OsdDisk::new(self.slowness, self.loose);
+        *self = OsdDisk { capacity: self.capacity, ..OsdDisk::new(self.slowness, self.loose) };
     }
 
     /// How much is not durable yet.
@@ -105,6 +150,9 @@ impl OsdDisk {
         if self.meets_rot(&transaction) || self.halted.contains(&transaction.collection) {
             self.halted.insert(transaction.collection);
             return Err(rot());
+        }
+        if !self.takes_in(now, &transaction) {
+            return Err(StoreError::NoSpace);
         }
         self.live.commit(&transaction)?;
         self.rot_or_heal(&transaction);
@@ -223,7 +271,19 @@ impl OsdDisk {
         (self.busy_until, self.hangs_until) = (Instant::ZERO, Instant::ZERO);
         self.lanes.clear();
         self.halted.clear();
+        self.held = 0;
     }
+}
+
+/// How many bytes a transaction brings.
+fn bytes_brought(transaction: &Transaction) -> u64 {
+    let of = |op: &Op| match op {
+        Op::Write(_, data) => data.len(),
+        Op::SetAttr(name, value) => name.len() + value.len(),
+        Op::OmapSet(entries) => entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+        _ => 0,
+    };
+    transaction.ops.iter().map(|(_, op)| of(op) as u64).sum()
 }
 
 /// The collections that a transaction changes.
@@ -352,6 +412,30 @@ mod tests {
             let what = ReadWhat::Object(object(name), ObjectWant::default());
             matches!(disk.read(&ReadRequest { collection, what }), Ok(ReadResult::Object(view)) if view.exists)
         })
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_room_comes_back() {
+        let (mut disk, mut rng) = (OsdDisk::new(1, false).with_capacity(100_000), Rng::new(1));
+        let now = Instant::from_secs(5);
+        let mut write = |disk: &mut OsdDisk, at: Instant, number: u64, bytes: usize| {
+            let mut transaction = Transaction::create(CollectionId::Meta);
+            if number > 1 {
+                transaction = Transaction::new(CollectionId::Meta);
+            }
+            transaction.push(&ObjectId::record("1"), Op::Write(0, vec![7; bytes].into()));
+            disk.commit(at, CommitId(number), transaction, &mut rng).map(|_| disk.committed(CommitId(number)))
+        };
+        assert_eq!(write(&mut disk, now, 1, 70_000), Ok(()));
+        let (total, free) = disk.room(now).expect("it keeps an account");
+        assert_eq!(total, 100_000);
+        assert!((15_000..=30_000).contains(&free), "{free}");
+        disk.fill(5000, now + Duration::from_secs(1));
+        assert_eq!(disk.room(now), Some((100_000, 5000)));
+        assert_eq!(write(&mut disk, now, 2, 5001), Err(StoreError::NoSpace));
+        let later = now + Duration::from_secs(1);
+        assert_eq!(write(&mut disk, later, 3, 5001), Ok(()));
+        assert_eq!(OsdDisk::new(1, false).room(now), None, "others keep none");
     }
 
     #[test]

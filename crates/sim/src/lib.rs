@@ -23,6 +23,7 @@ mod cluster;
 mod disk;
 mod extent_disk;
 mod faults;
+mod fills;
 mod network;
 mod node;
 mod options;

@@ -156,6 +156,13 @@ impl Engine {
         }
     }
 
+    pub(crate) fn osd_mut(&mut self) -> Option<&mut Osd> {
+        match self {
+            Engine::Osd(osd) => Some(osd),
+            Engine::Mon(_) | Engine::Client(_) => None,
+        }
+    }
+
     pub(crate) fn check_invariants(&self) {
         match self {
             Engine::Mon(mon) => mon.check_invariants(),

@@ -80,6 +80,8 @@ pub struct Options {
     pub rest: Duration,
     /// How many kilobytes each machine's link carries a second, one after the other; 0 is any number at once.
     pub link_kb_s: u32,
+    /// Whether disks fill up for a while, because something else takes their room. Those of the extent store do not.
+    pub full_disks: bool,
     /// What is wrong on purpose.
     pub planted: Option<Bug>,
 }
@@ -139,6 +141,7 @@ impl Options {
             ask_once: later.chance(1, 2),
             rest: Duration::from_millis([0, 0, 5000, 40_000][later.below(4) as usize]),
             link_kb_s: [0, 0, 1000, 150][later.below(4) as usize],
+            full_disks: later.chance(1, 4),
             planted: None,
         }
     }
@@ -156,7 +159,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 36] {
+    fn values(&self) -> [(&'static str, String); 37] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -194,6 +197,7 @@ impl Options {
             ("ask-once", self.ask_once.to_string()),
             ("rest-ms", ms(self.rest)),
             ("link-kb-s", self.link_kb_s.to_string()),
+            ("full-disks", self.full_disks.to_string()),
             ("planted", self.planted.map_or("none", |bug| bug.listed().name).to_owned()),
         ]
     }
@@ -245,6 +249,7 @@ impl Options {
         add(&|o| o.ask_once = false);
         add(&|o| o.rest = Duration::ZERO);
         add(&|o| o.link_kb_s = 0);
+        add(&|o| o.full_disks = false);
         simpler
     }
 }

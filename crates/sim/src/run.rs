@@ -86,7 +86,7 @@ impl Run {
     fn new(options: &Options) -> Run {
         let mut world = World::new(options);
         let cluster = Cluster::found(options, &mut world);
-        let work = Workload::new(options.objects, world.rng.fork());
+        let work = Workload::new(options.objects, options.full_disks, world.rng.fork());
         let snapshots = Snapshots::new(world.rng.fork());
         Run {
             options: options.clone(),
@@ -443,17 +443,23 @@ mod tests {
     use crate::faults::Faults;
     use crate::workload;
 
+    /// A cluster that has its pool.
+    fn prepared(options: &Options) -> Run {
+        let mut run = Run::new(options);
+        for id in 0..run.world.nodes.len() {
+            run.cluster.start(&mut run.world, NodeId(id));
+        }
+        assert!(run.prepare());
+        run
+    }
+
     /// A write came to its OSD long after its client had given it up, and after what was to be the last look at the
     /// object: the listing then named what the read had not found.
     #[test]
     fn what_is_under_way_has_arrived_before_the_last_look() {
         for has_session in [true, false] {
             let options = Options { faults: Faults::none(), pg_num: 1, ..Options::new(4) };
-            let mut run = Run::new(&options);
-            for id in 0..run.world.nodes.len() {
-                run.cluster.start(&mut run.world, NodeId(id));
-            }
-            assert!(run.prepare());
+            let mut run = prepared(&options);
             let write = |object| workload::request(run.pool, object, Ask::Write(7)).within(Duration::from_secs(1));
             let (first, second) = (write(0), write(1));
             if has_session {
@@ -469,5 +475,25 @@ mod tests {
             assert!(run.heal() && run.read_everything(), "{:?}", run.world.failures);
             assert!(run.world.now > until && run.work.found().contains("object.1"), "{has_session}");
         }
+    }
+
+    #[test]
+    fn writes_wait_while_disks_are_full_and_go_on_when_there_is_room() {
+        let options = Options { faults: Faults::none(), full_disks: true, store: "memory", ..Options::new(4) };
+        let mut run = prepared(&options);
+        let is_full = |run: &mut Run| run.known_pool().is_some_and(|pool| pool.is_full());
+        for osd in 0..options.osds {
+            run.world.fill(run.cluster.osd(osd), 25, Duration::from_secs(60));
+        }
+        assert!(run.wait_for(Duration::from_secs(10), is_full));
+        for _ in 0..40 {
+            let (id, request) = run.work.next(run.pool, 0, false);
+            run.submit(0, id, request);
+        }
+        assert!(!run.wait_for(Duration::from_secs(5), |run| run.work.in_flight() == 0), "writes wait");
+        assert!(run.work.in_flight() < 20, "reads do not, nor who is told that there is no room");
+        run.world.empty_disks();
+        assert!(run.wait_for(Duration::from_secs(10), |run| run.work.in_flight() == 0 && !is_full(run)));
+        assert_eq!((run.world.failures, run.work.complaints), (vec![], vec![]));
     }
 }

@@ -39,6 +39,7 @@ impl Run {
             let osd = self.world.ails.below(u64::from(self.options.osds)) as u32;
             self.crash(self.cluster.osd(osd), 3);
         }
+        self.may_fill_a_disk();
         if self.waits_for_moment(kind) {
             return;
         }
@@ -173,6 +174,7 @@ impl Run {
     /// Ends all faults and waits until every request has ended; false if one does not.
     pub(crate) fn heal(&mut self) -> bool {
         self.world.network.heal();
+        self.world.empty_disks();
         let arrived = self.world.network.arrives_by() + HANDSHAKE_MAX;
         self.world.ambush = None;
         self.world.disks_ail = false;

@@ -20,6 +20,8 @@ pub(crate) struct Workload {
     pub(crate) complaints: Vec<String>,
     rng: Rng,
     objects: u32,
+    /// Whether every second write is tried where there is no room.
+    try_full: bool,
     last_id: u64,
     last_token: u64,
     pending: BTreeMap<OpId, Pending>,
@@ -40,6 +42,8 @@ pub(crate) struct Pending {
     ask: Ask,
     /// Which of the client's slots waits for it.
     pub(crate) slot: u32,
+    /// Whether it is to be tried where there is no room (`FULL_TRY`).
+    tries: bool,
 }
 
 /// After how long a patient client gives up: longer than most outages, so that most outcomes are known.
@@ -57,12 +61,13 @@ const SECOND: u64 = 1 << 62;
 const FINAL: u32 = u32::MAX;
 
 impl Workload {
-    pub(crate) fn new(objects: u32, rng: Rng) -> Workload {
+    pub(crate) fn new(objects: u32, try_full: bool, rng: Rng) -> Workload {
         Workload {
             history: History::default(),
             complaints: Vec::new(),
             rng,
             objects,
+            try_full,
             last_id: 0,
             last_token: 0,
             pending: BTreeMap::new(),
@@ -99,6 +104,7 @@ impl Workload {
             Ask::Read if self.rng.chance(1, 2) => request.with_flags(RequestFlags::BALANCE_READS),
             _ => request,
         };
+        let request = if self.pending[&id].tries { request.with_flags(RequestFlags::FULL_TRY) } else { request };
         let patience = match impatient {
             _ if reads_only => READER_PATIENCE,
             true => Duration::from_millis(self.rng.below(IMPATIENCE_MS)),
@@ -123,6 +129,8 @@ impl Workload {
         match completion.result {
             Err(Failure::TimedOut) => {}
             Err(Failure::Refused(_)) => self.history.refused(pending.entry),
+            // Where a disk is full, who says that it tries anyway is told.
+            Ok(reply) if pending.tries && reply.errno() == Some(Errno::ENOSPC) => self.history.refused(pending.entry),
             Ok(reply) => match understand(pending.ask, &reply) {
                 Ok(answer) => {
                     let answer = self.maybe_stale(pending, answer);
@@ -187,7 +195,8 @@ impl Workload {
         self.last_id += 1;
         let id = OpId(self.last_id);
         let entry = self.history.asked(object, ask);
-        self.pending.insert(id, Pending { entry, object, ask, slot });
+        let tries = self.try_full && ask != Ask::Read && id.0.is_multiple_of(2);
+        self.pending.insert(id, Pending { entry, object, ask, slot, tries });
         (id, request(pool, object, ask))
     }
 }

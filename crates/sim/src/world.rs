@@ -31,7 +31,7 @@ use wire::types::EntityAddr;
 pub(crate) const BEGINNING: Instant = Instant::from_secs(1_800_000_000);
 /// How often a node may wake without time passing: beyond, it is caught in a loop.
 const SPINS_MAX: u32 = 1000;
-/// How often queues are looked at.
+/// How often queues and disks are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Something that happens.
@@ -89,6 +89,8 @@ pub(crate) struct World {
     pub(crate) ailing: Vec<Ailing>,
     /// Decides all that: a stream of its own, so that the rest is drawn as without.
     pub(crate) ails: Rng,
+    /// Decides which disks fill up: one more.
+    pub(crate) fills: Rng,
     queue: Queue<Event>,
     /// What OSDs have told one another.
     deliveries: Deliveries,
@@ -96,7 +98,7 @@ pub(crate) struct World {
     logs: Logs,
     /// The checksum of each map that anybody was seen to have.
     maps: BTreeMap<Epoch, u32>,
-    /// When queues are looked at next.
+    /// When somebody looks around next.
     look_at: Instant,
 }
 
@@ -121,6 +123,7 @@ impl World {
             disks_ail: false,
             ailing: Vec::new(),
             ails: Rng::new(seed ^ 0x0061_696C_696E_6721),
+            fills: Rng::new(seed ^ 0x0000_6669_6C6C_7321),
             queue: Queue::new(),
             deliveries: Deliveries::default(),
             logs: Logs::default(),
@@ -141,7 +144,7 @@ impl World {
             self.now = at;
             self.events += 1;
             if at >= self.look_at {
-                self.look_at_queues();
+                self.look_around();
             }
             self.trace.number(at.0);
             match event {
@@ -276,12 +279,17 @@ impl World {
         self.note_logs(id);
     }
 
-    /// Looks at what waits, everywhere.
-    fn look_at_queues(&mut self) {
+    /// Looks at what waits, and at the room that disks have, everywhere.
+    fn look_around(&mut self) {
         self.look_at = self.now + LOOK_EVERY;
         for node in &self.nodes {
             let excess = node.running.as_ref().and_then(queues::excess);
             self.failures.extend(excess.map(|what| format!("{}: {what}", node.name)));
+        }
+        for id in (0..self.nodes.len()).map(NodeId) {
+            if self.tell_room(id) {
+                self.settle(id);
+            }
         }
     }
 
@@ -450,6 +458,7 @@ impl World {
             }
             _ => unreachable!("a disk answers the engine that asked it"),
         }
+        self.tell_room(id);
         Some(id)
     }
 

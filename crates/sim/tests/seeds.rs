@@ -18,7 +18,7 @@ fn as_before(seed: u64) -> Options {
     let (loose_disks, uneven_disks) = (false, false);
     let (down_out, outage) = (Duration::from_secs(600), Duration::from_secs(15));
     let (grace, readers) = (Duration::from_secs(20), 0);
-    let (ask_once, rest, link_kb_s) = (false, Duration::ZERO, 0);
+    let (ask_once, rest, link_kb_s, full_disks) = (false, Duration::ZERO, 0, false);
     Options {
         ambushes,
         ailing_disks,
@@ -32,6 +32,7 @@ fn as_before(seed: u64) -> Options {
         ask_once,
         rest,
         link_kb_s,
+        full_disks,
         ..Options::new(seed)
     }
 }

@@ -137,6 +137,9 @@ pub(crate) struct SimArgs {
     /// How many kilobytes each machine's link carries a second; 0 is any number at once
     #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     link_kb_s: Option<u32>,
+    /// Whether disks fill up for a while, because something else takes their room
+    #[arg(long, value_name = "BOOL")]
+    full_disks: Option<bool>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
@@ -221,6 +224,7 @@ impl SimArgs {
             ask_once: self.ask_once.unwrap_or(usual.ask_once),
             rest: self.rest_ms.map_or(usual.rest, Duration::from_millis),
             link_kb_s: self.link_kb_s.unwrap_or(usual.link_kb_s),
+            full_disks: self.full_disks.unwrap_or(usual.full_disks),
             planted: self.bug(),
             ..usual
         };

@@ -37,6 +37,8 @@ pub(crate) struct OsdDisk {
     slow_until: Instant,
     /// Until when nothing that it was given ends.
     hangs_until: Instant,
+    /// To when that was put off which was to end while it hung.
+    put_off_to: Instant,
     /// Objects whose data it cannot read any more, until they are written anew.
     rotten: BTreeSet<(CollectionId, ObjectId)>,
     /// Collections of which it takes nothing more: a transaction met what is rotten.
@@ -125,9 +127,15 @@ impl OsdDisk {
         self.hangs_until = self.hangs_until.max(until);
     }
 
-    /// When that ends which would end now.
-    pub(crate) fn ends_at(&self, now: Instant) -> Instant {
-        now.max(self.hangs_until)
+    /// When that ends which would end now, if it hangs. What was put off before ends first, however long it hangs meanwhile.
+    pub(crate) fn puts_off(&mut self, now: Instant) -> Option<Instant> {
+        if self.hangs_until <= now {
+            return None;
+        }
+        if self.put_off_to <= now {
+            self.put_off_to = self.hangs_until;
+        }
+        Some(self.put_off_to)
     }
 
     fn slowness(&self, now: Instant) -> u32 {
@@ -158,7 +166,7 @@ impl OsdDisk {
         self.rot_or_heal(&transaction);
         let took = COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
         // What hangs already ends first.
-        let done = self.done_at(self.ends_at(now) + took * self.slowness(now), &transaction);
+        let done = self.done_at(now.max(self.hangs_until) + took * self.slowness(now), &transaction);
         self.pending.push_back((id, transaction));
         Ok(done)
     }
@@ -268,7 +276,7 @@ impl OsdDisk {
         let skipped = if Bug::DisorderlyDisks.is_planted() { unsure.len() - kept } else { 0 };
         unsure.iter().skip(skipped).take(kept).for_each(|transaction| drop(self.durable.commit(transaction)));
         self.live = MemoryStore::from_records(self.durable.records()).expect("a store reads its own image");
-        (self.busy_until, self.hangs_until) = (Instant::ZERO, Instant::ZERO);
+        (self.busy_until, self.hangs_until, self.put_off_to) = (Instant::ZERO, Instant::ZERO, Instant::ZERO);
         self.lanes.clear();
         self.halted.clear();
         self.held = 0;
@@ -412,6 +420,19 @@ mod tests {
             let what = ReadWhat::Object(object(name), ObjectWant::default());
             matches!(disk.read(&ReadRequest { collection, what }), Ok(ReadResult::Object(view)) if view.exists)
         })
+    }
+
+    /// A disk that hung once more while it hung let what was to end then end before what had been put off already: a new
+    /// group's first write before the split that made it.
+    #[test]
+    fn what_is_put_off_first_ends_first() {
+        let (mut disk, at) = (OsdDisk::new(1, true), |second| Instant::from_secs(second));
+        disk.hang(at(5));
+        assert_eq!(disk.puts_off(at(2)), Some(at(5)));
+        disk.hang(at(8));
+        assert_eq!(disk.puts_off(at(3)), Some(at(5)), "behind the first");
+        assert_eq!((disk.puts_off(at(5)), disk.puts_off(at(6))), (Some(at(8)), Some(at(8))));
+        assert_eq!(disk.puts_off(at(8)), None);
     }
 
     #[test]

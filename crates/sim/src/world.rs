@@ -151,7 +151,8 @@ impl World {
                 Event::Fault | Event::Caught { .. } | Event::Ail { .. } => return Some(event),
                 Event::Work { .. } | Event::Start(_) => return Some(event),
                 event => {
-                    let happened = self.in_turn(event).and_then(|event| self.happen(event));
+                    let happened = self.ended(event).and_then(|event| self.in_turn(event));
+                    let happened = happened.and_then(|event| self.happen(event));
                     if let Some(node) = happened {
                         let node_time = &mut self.nodes[node.0];
                         node_time.busy_until = node_time.busy_until.max(at + node_time.input_cost);
@@ -163,6 +164,20 @@ impl World {
         }
         self.now = until;
         None
+    }
+
+    /// The event, unless a disk would end something and hangs. What has ended waits for the processor with the rest: were it
+    /// held there, what came later could overtake it.
+    fn ended(&mut self, event: Event) -> Option<Event> {
+        if let Event::Stored { node, life, .. } = &event
+            && let Node { disk: Disk::Osd(disk), life: now_in, .. } = &mut self.nodes[node.0]
+            && now_in == life
+            && let Some(at) = disk.puts_off(self.now)
+        {
+            self.plan(at, event);
+            return None;
+        }
+        Some(event)
     }
 
     /// What happens now: the event itself, or what has waited longer, or nothing if its node is busy.
@@ -431,13 +446,6 @@ impl World {
         let now = self.shown(id);
         let node = &mut self.nodes[id.0];
         let running = node.running.as_mut().filter(|_| node.life == life)?;
-        if let Disk::Osd(disk) = &node.disk
-            && disk.ends_at(self.now) > self.now
-        {
-            let at = disk.ends_at(self.now);
-            self.plan(at, Event::Stored { node: id, life, what });
-            return None;
-        }
         self.trace.number(id.0 as u64 ^ 0xD15C);
         match (&mut running.engine, &mut node.disk, what) {
             (Engine::Osd(osd), Disk::Osd(disk), Stored::Committed(commit)) => {

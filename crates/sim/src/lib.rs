@@ -8,9 +8,10 @@
 //!
 //! What is demanded of every run: each object's operations are linearizable, a request without an answer having
 //! happened at any time or never; so every acknowledged write is read back and no request is applied twice. Compound
-//! requests apply whole. After the last fault every request ends, every object can be read, and all members of every
-//! placement group come to hold the same. What a group's log has told stays told. Every engine's invariants hold after
-//! every step.
+//! requests apply whole. What a snapshot shows was there when it was taken. After the last fault every request ends, every
+//! object can be read, by clients that have not followed what happened as well, and all members of every placement group
+//! come to hold the same. What a group's log has told stays told. Queues stay within their bounds, and nothing is left in
+//! them at the end. Every engine's invariants hold after every step.
 //!
 //! Read next: [`run`], then `world`.
 #![forbid(unsafe_code)]

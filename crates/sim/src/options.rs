@@ -82,6 +82,8 @@ pub struct Options {
     pub link_kb_s: u32,
     /// Whether disks fill up for a while, because something else takes their room. Those of the extent store do not.
     pub full_disks: bool,
+    /// Whether some reads are reads at a snapshot of the pool.
+    pub snap_reads: bool,
     /// What is wrong on purpose.
     pub planted: Option<Bug>,
 }
@@ -142,6 +144,7 @@ impl Options {
             rest: Duration::from_millis([0, 0, 5000, 40_000][later.below(4) as usize]),
             link_kb_s: [0, 0, 1000, 150][later.below(4) as usize],
             full_disks: later.chance(1, 4),
+            snap_reads: later.chance(1, 2),
             planted: None,
         }
     }
@@ -159,7 +162,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 37] {
+    fn values(&self) -> [(&'static str, String); 38] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -198,6 +201,7 @@ impl Options {
             ("rest-ms", ms(self.rest)),
             ("link-kb-s", self.link_kb_s.to_string()),
             ("full-disks", self.full_disks.to_string()),
+            ("snap-reads", self.snap_reads.to_string()),
             ("planted", self.planted.map_or("none", |bug| bug.listed().name).to_owned()),
         ]
     }
@@ -250,6 +254,7 @@ impl Options {
         add(&|o| o.rest = Duration::ZERO);
         add(&|o| o.link_kb_s = 0);
         add(&|o| o.full_disks = false);
+        add(&|o| o.snap_reads = false);
         simpler
     }
 }

@@ -87,7 +87,7 @@ impl Run {
         let mut world = World::new(options);
         let cluster = Cluster::found(options, &mut world);
         let work = Workload::new(options.objects, options.full_disks, world.rng.fork());
-        let snapshots = Snapshots::new(world.rng.fork());
+        let snapshots = Snapshots::new(world.rng.fork(), options.seed);
         Run {
             options: options.clone(),
             world,
@@ -114,7 +114,12 @@ impl Run {
             return;
         }
         self.work_under_faults();
-        if self.heal() && self.read_everything() && self.let_others_read() && self.remove_snapshots() {
+        if self.heal()
+            && self.read_everything()
+            && self.let_others_read()
+            && self.read_snapshots()
+            && self.remove_snapshots()
+        {
             self.list_everything();
             self.let_a_disk_rot();
             self.compare_copies();
@@ -201,6 +206,24 @@ impl Run {
         self.fail(format!("{waiting} of {} objects cannot be read after everything healed", self.options.objects))
     }
 
+    /// What snapshots have kept is there as well.
+    fn read_snapshots(&mut self) -> bool {
+        let pool = self.known_pool().filter(|_| self.options.snap_reads);
+        let readable = pool.map_or(Vec::new(), |pool| self.snapshots.readable(&pool));
+        for (snap, since) in readable {
+            for object in 0..self.options.objects {
+                let (id, request) = self.work.final_read(self.pool, object);
+                let request = self.work.at_snapshot(id, request, snap, since);
+                self.submit(0, id, request);
+            }
+        }
+        if self.wait_for(HEAL_MAX, |run| run.work.in_flight() == 0) {
+            return true;
+        }
+        let waiting = self.work.in_flight();
+        self.fail(format!("{waiting} objects cannot be read at snapshots after everything healed"))
+    }
+
     /// Who has not followed what happened must find its way as well.
     fn let_others_read(&mut self) -> bool {
         let others = if self.options.ask_once { 1..self.options.clients } else { 0..0 };
@@ -218,7 +241,8 @@ impl Run {
     /// Takes or removes a snapshot of the pool.
     pub(crate) fn snapshot(&mut self) {
         let Some(pool) = self.known_pool() else { return };
-        let (id, command) = self.snapshots.next(POOL_NAME, &pool);
+        let (id, command) = self.snapshots.next(POOL_NAME, &pool, self.work.history.now());
+        self.work.forget_snapshots(&self.snapshots.readable(&pool));
         self.command(id, command);
     }
 
@@ -342,12 +366,23 @@ impl Run {
                 if self.work.loses(id) {
                     return self.go_on(client, slot);
                 }
+                let request = self.at_some_snapshot(client, id, request);
                 if let Some(second) = self.work.doubles(id) {
                     self.submit(client, second, request.clone());
                 }
                 self.submit(client, id, request);
             }
             _ => {}
+        }
+    }
+
+    /// Lets some reads read at a snapshot that their client knows.
+    fn at_some_snapshot(&mut self, client: usize, id: OpId, request: Request) -> Request {
+        let map = self.world.nodes[self.cluster.client(client).0].map();
+        let pool = map.and_then(|map| map.pool(self.pool)).filter(|_| self.options.snap_reads);
+        match pool.and_then(|pool| self.snapshots.choose(pool)) {
+            Some((snap, since)) => self.work.at_snapshot(id, request, snap, since),
+            None => request,
         }
     }
 
@@ -495,5 +530,31 @@ mod tests {
         run.world.empty_disks();
         assert!(run.wait_for(Duration::from_secs(10), |run| run.work.in_flight() == 0 && !is_full(run)));
         assert_eq!((run.world.failures, run.work.complaints), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_read_at_a_snapshot_is_judged_as_one_of_its_time() {
+        let options = Options { faults: Faults::none(), snap_reads: true, ..Options::new(4) };
+        let mut run = prepared(&options);
+        let write = |run: &mut Run, token| {
+            let (id, request) = run.work.begin(run.pool, 0, Ask::Write(token), 0);
+            run.submit(0, id, request);
+            assert!(run.wait_for(Duration::from_secs(5), |run| run.work.in_flight() == 0));
+        };
+        write(&mut run, 1);
+        run.snapshot();
+        let is_there = |run: &mut Run| run.known_pool().is_some_and(|pool| !pool.snaps.is_empty());
+        assert!(run.wait_for(Duration::from_secs(5), is_there));
+        write(&mut run, 2);
+        for as_if_of_now in [false, true] {
+            let pool = run.known_pool().expect("it was just seen");
+            let (snap, asked_at) = run.snapshots.readable(&pool)[0];
+            let since = if as_if_of_now { run.work.history.now() } else { asked_at };
+            let (id, request) = run.work.final_read(run.pool, 0);
+            let request = run.work.at_snapshot(id, request, snap, since);
+            run.submit(0, id, request);
+            assert!(run.wait_for(Duration::from_secs(5), |run| run.work.in_flight() == 0));
+            assert_eq!(run.work.history.complaints().is_empty(), !as_if_of_now);
+        }
     }
 }

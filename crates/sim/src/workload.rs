@@ -6,7 +6,7 @@
 use crate::check::history::{Entry, History};
 use crate::check::linear::{Answer, Ask};
 use crate::value;
-use base::{Bug, Duration, Errno, PoolId, Rng};
+use base::{Bug, Duration, Errno, PoolId, Rng, SnapId};
 use client::{Completion, Failure, OpId, Reply, Request, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Decode;
@@ -44,6 +44,10 @@ pub(crate) struct Pending {
     pub(crate) slot: u32,
     /// Whether it is to be tried where there is no room (`FULL_TRY`).
     tries: bool,
+    /// At which snapshot it reads.
+    snap: SnapId,
+    /// Whether that snapshot may be gone.
+    void: bool,
 }
 
 /// After how long a patient client gives up: longer than most outages, so that most outcomes are known.
@@ -118,6 +122,22 @@ impl Workload {
         self.begin(pool, object, Ask::Read, FINAL)
     }
 
+    /// Lets a read read at a snapshot that was asked for at that time.
+    pub(crate) fn at_snapshot(&mut self, id: OpId, request: Request, snap: SnapId, since: u64) -> Request {
+        let pending = self.pending.get_mut(&id).filter(|pending| pending.ask == Ask::Read);
+        let Some(pending) = pending else { return request };
+        pending.snap = snap;
+        self.history.may_be_as_old_as(pending.entry, since);
+        Request { snap, ..request }
+    }
+
+    /// Of what the pending reads at a snapshot come to nothing is demanded from now on, except at these.
+    pub(crate) fn forget_snapshots(&mut self, readable: &[(SnapId, u64)]) {
+        for pending in self.pending.values_mut() {
+            pending.void |= pending.snap != SnapId::HEAD && !readable.iter().any(|(snap, _)| *snap == pending.snap);
+        }
+    }
+
     /// The names of the objects that the final reads found.
     pub(crate) fn found(&self) -> BTreeSet<String> {
         self.found.iter().map(|&object| Self::name(object)).collect()
@@ -128,13 +148,14 @@ impl Workload {
         let pending = self.pending.remove(&completion.id)?;
         match completion.result {
             Err(Failure::TimedOut) => {}
+            Ok(_) if pending.void => {}
             Err(Failure::Refused(_)) => self.history.refused(pending.entry),
             // Where a disk is full, who says that it tries anyway is told.
             Ok(reply) if pending.tries && reply.errno() == Some(Errno::ENOSPC) => self.history.refused(pending.entry),
             Ok(reply) => match understand(pending.ask, &reply) {
                 Ok(answer) => {
                     let answer = self.maybe_stale(pending, answer);
-                    if pending.slot == FINAL && matches!(answer, Answer::Value(_)) {
+                    if pending.slot == FINAL && pending.snap == SnapId::HEAD && matches!(answer, Answer::Value(_)) {
                         self.found.insert(pending.object);
                     }
                     self.history.answered(pending.entry, answer);
@@ -171,7 +192,7 @@ impl Workload {
     }
 
     fn maybe_stale(&mut self, pending: Pending, answer: Answer) -> Answer {
-        if !Bug::StaleReads.is_planted() || pending.ask != Ask::Read {
+        if !Bug::StaleReads.is_planted() || pending.ask != Ask::Read || pending.snap != SnapId::HEAD {
             return answer;
         }
         match self.seen.insert(pending.object, answer.clone()) {
@@ -191,12 +212,13 @@ impl Workload {
         self.last_token
     }
 
-    fn begin(&mut self, pool: PoolId, object: u32, ask: Ask, slot: u32) -> (OpId, Request) {
+    /// Records a request and makes it.
+    pub(crate) fn begin(&mut self, pool: PoolId, object: u32, ask: Ask, slot: u32) -> (OpId, Request) {
         self.last_id += 1;
         let id = OpId(self.last_id);
         let entry = self.history.asked(object, ask);
         let tries = self.try_full && ask != Ask::Read && id.0.is_multiple_of(2);
-        self.pending.insert(id, Pending { entry, object, ask, slot, tries });
+        self.pending.insert(id, Pending { entry, object, ask, slot, tries, snap: SnapId::HEAD, void: false });
         (id, request(pool, object, ask))
     }
 }

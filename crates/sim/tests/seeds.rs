@@ -18,7 +18,6 @@ fn as_before(seed: u64) -> Options {
     let (loose_disks, uneven_disks) = (false, false);
     let (down_out, outage) = (Duration::from_secs(600), Duration::from_secs(15));
     let (grace, readers) = (Duration::from_secs(20), 0);
-    let (ask_once, rest, link_kb_s, full_disks) = (false, Duration::ZERO, 0, false);
     Options {
         ambushes,
         ailing_disks,
@@ -29,12 +28,15 @@ fn as_before(seed: u64) -> Options {
         outage,
         grace,
         readers,
-        ask_once,
-        rest,
-        link_kb_s,
-        full_disks,
-        ..Options::new(seed)
+        ..with_usual_clients(seed)
     }
+}
+
+/// What was drawn before clients could rest, ask for maps once and read at snapshots, links be narrow and disks full: such
+/// runs go as they went then, to the event.
+fn with_usual_clients(seed: u64) -> Options {
+    let (ask_once, rest, snap_reads) = (false, Duration::ZERO, false);
+    Options { ask_once, rest, snap_reads, link_kb_s: 0, full_disks: false, ..Options::new(seed) }
 }
 
 #[test]
@@ -113,7 +115,7 @@ fn what_is_merged_is_not_merged_again_after_a_start() {
 /// divided already, took it for one that was only joined, and divided it again, into what was there: it stopped, each time.
 #[test]
 fn what_is_divided_is_not_divided_again_after_a_start() {
-    must_be_well(&Options::new(6805));
+    must_be_well(&with_usual_clients(6805));
 }
 
 /// Two holders of one parent remembered differently many entries, and the part to which none of these belonged had as its
@@ -127,8 +129,8 @@ fn parts_of_a_group_meet_at_the_same_version() {
 #[test]
 fn what_is_said_while_a_disk_hangs_is_not_taken_for_durable() {
     for (bug, seed) in [(Bug::SpreadBeforeDurable, 299), (Bug::SaidBeforeDurable, 60)] {
-        must_be_well(&Options::new(seed));
-        let report = run(&Options { planted: Some(bug), ..Options::new(seed) });
+        must_be_well(&with_usual_clients(seed));
+        let report = run(&Options { planted: Some(bug), ..with_usual_clients(seed) });
         assert!(!report.failures.is_empty(), "{bug:?} is not found");
     }
 }
@@ -138,8 +140,17 @@ fn what_is_said_while_a_disk_hangs_is_not_taken_for_durable() {
 #[test]
 fn who_comes_with_an_empty_disk_does_not_speak_for_what_was_on_the_old_one() {
     for seed in [20, 103] {
-        must_be_well(&Options { disk_loss: true, ..Options::new(seed) });
+        must_be_well(&Options { disk_loss: true, ..with_usual_clients(seed) });
     }
+}
+
+/// A client that asks the monitor for maps once at a time was told of the first of a long history and counted as one who
+/// had been told of all: it went on asking OSDs of long ago.
+#[test]
+fn who_comes_back_after_a_long_history_finds_its_way() {
+    must_be_well(&Options::new(4));
+    let report = run(&Options { planted: Some(Bug::LongHistoryCutOff), ..Options::new(4) });
+    assert!(!report.failures.is_empty(), "it is not found");
 }
 
 /// Those that nearly every run meets; `cargo xtask planted` looks for all.

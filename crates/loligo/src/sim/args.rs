@@ -140,6 +140,9 @@ pub(crate) struct SimArgs {
     /// Whether disks fill up for a while, because something else takes their room
     #[arg(long, value_name = "BOOL")]
     full_disks: Option<bool>,
+    /// Whether some reads are reads at a snapshot of the pool
+    #[arg(long, value_name = "BOOL")]
+    snap_reads: Option<bool>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
@@ -225,6 +228,7 @@ impl SimArgs {
             rest: self.rest_ms.map_or(usual.rest, Duration::from_millis),
             link_kb_s: self.link_kb_s.unwrap_or(usual.link_kb_s),
             full_disks: self.full_disks.unwrap_or(usual.full_disks),
+            snap_reads: self.snap_reads.unwrap_or(usual.snap_reads),
             planted: self.bug(),
             ..usual
         };

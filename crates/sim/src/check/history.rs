@@ -26,6 +26,17 @@ impl History {
         Entry { object, index: operations.len() - 1 }
     }
 
+    /// The time by the record's own clock: how much has been asked and told.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock
+    }
+
+    /// What is asked may have been true at any time since then.
+    pub(crate) fn may_be_as_old_as(&mut self, entry: Entry, since: u64) {
+        let operations = self.objects.get_mut(&entry.object).expect("an entry's object is recorded");
+        operations[entry.index].asked_at = since;
+    }
+
     /// Records what it is told. What is never recorded stays unknown.
     pub(crate) fn answered(&mut self, entry: Entry, answer: Answer) {
         self.clock += 1;

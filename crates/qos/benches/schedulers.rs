@@ -1,12 +1,15 @@
 //! What an op costs in each scheduler: one in and one out, with many streams that have work queued.
 //!
+//! Sizes of ops and what tenants are promised differ, so that streams come in an order of which no cache knows the next:
+//! were they all alike, they would be served in the order in which they lie in memory.
+//!
 //! `cargo bench -p qos`
 
-use base::{Duration, Instant};
+use base::{Duration, Instant, Rng};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use qos::{
-    AnyScheduler, Cfq, CfqConfig, Class, Cost, Dequeued, Elsewhere, Fifo, GroupId, MClock, MClockConfig, Priority,
-    Profile, Promise, Scheduler, Served, StreamId, Work, Wpq, WpqConfig,
+    AnyScheduler, Cfq, CfqConfig, Class, Cost, CostModel, Dequeued, Elsewhere, Fifo, GroupId, MClock, MClockConfig,
+    Priority, Profile, Promise, Scheduler, Served, StreamId, Work, Wpq, WpqConfig,
 };
 
 const BEGIN: Instant = Instant::from_secs(1000);
@@ -24,16 +27,24 @@ fn work(n: u64, grouped: bool) -> Work {
     }
 }
 
+/// One of some number of 4 KiB blocks, up to 64 KiB.
+fn cost(rng: &mut Rng) -> Cost {
+    Cost::one(4096 * (1 + rng.below(16)))
+}
+
 fn mclock() -> MClock<u64> {
-    MClock::new(MClockConfig::profile(Profile::HighClientOps, CAPACITY))
+    let cost = CostModel { per_io: 0.75, per_byte: 0.25 / 4096.0 };
+    MClock::new(MClockConfig { cost, ..MClockConfig::profile(Profile::HighClientOps, CAPACITY) })
 }
 
 /// As many groups as there are streams, each with a reservation and a limit.
 fn tenants(streams: u64) -> MClock<u64> {
     let mut queue = mclock();
-    let each = CAPACITY / 2.0 / streams as f64;
-    let promise = Promise::new(each * 0.9, 1, Some(each * 4.0)).expect("sound");
+    let mean = CAPACITY / 2.0 / streams as f64;
+    let mut rng = Rng::new(streams);
     (0..streams).for_each(|n| {
+        let each = mean * (50 + rng.below(100)) as f64 / 100.0;
+        let promise = Promise::new(each * 0.9, 1, Some(each * 4.0)).expect("sound");
         queue.promise_group(BEGIN, work(n, true).class, GroupId(n as u32 + 1), Some(promise));
     });
     queue
@@ -46,24 +57,31 @@ fn cfq(slice_idle_ms: u64) -> AnyScheduler<u64> {
 
 /// Fills the queue with two ops a stream, then gives out one and takes in the next of that stream, and so on.
 fn one_in_one_out(bench: &mut criterion::Bencher<'_>, mut queue: AnyScheduler<u64>, streams: u64, grouped: bool) {
-    let mut now = BEGIN;
+    let (mut now, mut rng) = (BEGIN, Rng::new(streams));
     for n in (0..streams).chain(0..streams) {
-        queue.enqueue(now, work(n, grouped), n).expect("there is room");
+        queue.enqueue(now, Work { cost: cost(&mut rng), ..work(n, grouped) }, n).expect("there is room");
     }
-    bench.iter(|| {
-        loop {
-            now = now + Duration::from_micros(1);
-            match queue.dequeue(now) {
-                Dequeued::Ready(work, n) => {
-                    queue.completed(now, &work);
-                    queue.enqueue(now, work, n).expect("there is room");
-                    break n;
-                }
-                Dequeued::NotBefore(at) => now = at,
-                Dequeued::Empty => unreachable!("as much comes as goes"),
-            }
-        }
+    // Until they have left the order in which they came.
+    (0..8 * streams).for_each(|_| {
+        one(&mut queue, &mut now, &mut rng);
     });
+    bench.iter(|| one(&mut queue, &mut now, &mut rng));
+}
+
+/// Gives out one op and takes in the next of its stream.
+fn one(queue: &mut AnyScheduler<u64>, now: &mut Instant, rng: &mut Rng) -> u64 {
+    loop {
+        *now = *now + Duration::from_micros(1);
+        match queue.dequeue(*now) {
+            Dequeued::Ready(work, n) => {
+                queue.completed(*now, &work);
+                queue.enqueue(*now, Work { cost: cost(rng), ..work }, n).expect("there is room");
+                break n;
+            }
+            Dequeued::NotBefore(at) => *now = at,
+            Dequeued::Empty => unreachable!("as much comes as goes"),
+        }
+    }
 }
 
 fn schedulers(c: &mut Criterion) {

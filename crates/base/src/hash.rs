@@ -7,7 +7,5 @@ pub type FixedHashMap<K, V> = rustc_hash::FxHashMap<K, V>;
 /// A hash set with the same fixed hasher.
 pub type FixedHashSet<K> = rustc_hash::FxHashSet<K>;
 
-/// A value's hash by the same hasher, for tables whose keys lie elsewhere.
-pub fn fixed_hash(value: &impl core::hash::Hash) -> u64 {
-    core::hash::BuildHasher::hash_one(&rustc_hash::FxBuildHasher, value)
-}
+/// Their hasher, for tables that find their keys themselves.
+pub type FixedState = rustc_hash::FxBuildHasher;

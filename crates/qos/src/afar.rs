@@ -36,10 +36,6 @@ impl Served {
             reserved_ns: join(self.reserved_ns, other.reserved_ns),
         }
     }
-
-    fn add(&mut self, other: Served) {
-        *self = self.with(other, |a, b| a + b);
-    }
 }
 
 /// What others have served of a promise since the last settlement.
@@ -64,40 +60,62 @@ pub struct Settled {
     pub queued: bool,
 }
 
-/// The account of one promise at one server.
+/// The account of one promise at one server, for one quantity.
 #[derive(Debug, Default)]
-pub(crate) struct Afar {
+struct Account {
     /// Served here since the last settlement.
-    own: Served,
+    own: f64,
     /// Charged for others since then.
-    ahead: Served,
-    /// What is charged for others with each part of our own.
-    rate: Served,
+    ahead: f64,
+    /// What is charged for others with each part of our own, and the most of that until the next settlement.
+    rate: f64,
+    ahead_max: f64,
+}
+
+impl Account {
+    /// Notes service here; gives what to charge for it.
+    fn served(&mut self, own: f64) -> f64 {
+        let before = self.ahead;
+        self.own += own;
+        self.ahead = (before + own * self.rate).min(self.ahead_max.max(before));
+        own + self.ahead - before
+    }
+}
+
+/// The account of one promise at one server. What a request of a limited flow changes is one line of cache.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Afar {
+    requests: Account,
+    bytes: Account,
+    reserved_ns: Account,
     /// Of late, here and elsewhere.
     late: (Served, Served),
+    /// How far the clock of reservations here was behind when it was settled last.
+    pub(crate) behind_seen: u64,
 }
 
 impl Afar {
     /// Notes service here; gives what to charge for it.
     pub(crate) fn served(&mut self, requests: f64, bytes: f64) -> (f64, f64) {
-        let before = self.ahead;
-        let now = Served { requests, bytes, reserved_ns: 0.0 };
-        self.note(now);
-        (requests + self.ahead.requests - before.requests, bytes + self.ahead.bytes - before.bytes)
+        (self.requests.served(requests), self.bytes.served(bytes))
     }
 
     /// The same for the part of a reservation that a request uses up.
     pub(crate) fn served_reserved(&mut self, ns: f64) -> f64 {
-        let before = self.ahead.reserved_ns;
-        self.note(Served { reserved_ns: ns, ..Served::default() });
-        ns + self.ahead.reserved_ns - before
+        self.reserved_ns.served(ns)
     }
 
-    fn note(&mut self, now: Served) {
-        self.own.add(now);
-        let ahead = self.ahead.with(now.with(self.rate, |now, rate| now * rate), |before, more| before + more);
-        let most = self.late.1.with(self.ahead, |late, before| (late * (1.0 - MEMORY) * AHEAD_MAX).max(before));
-        self.ahead = ahead.with(most, f64::min);
+    fn each(&self, of: impl Fn(&Account) -> f64) -> Served {
+        Served { requests: of(&self.requests), bytes: of(&self.bytes), reserved_ns: of(&self.reserved_ns) }
+    }
+
+    /// Begins anew until the next settlement.
+    fn expect(&mut self, rate: Served, ahead_max: Served) {
+        let account = |rate, ahead_max| Account { own: 0.0, ahead: 0.0, rate, ahead_max };
+        self.requests = account(rate.requests, ahead_max.requests);
+        self.bytes = account(rate.bytes, ahead_max.bytes);
+        self.reserved_ns = account(rate.reserved_ns, ahead_max.reserved_ns);
     }
 
     /// Takes in the truth: gives what was served here, and by how much more than was charged ahead others have served.
@@ -105,8 +123,7 @@ impl Afar {
     /// Where they have served less while one of them waits, half of what was charged too much is forgotten: so they get it,
     /// and each comes to its part.
     pub(crate) fn settle(&mut self, others: Elsewhere) -> (Served, Served) {
-        let own = core::mem::take(&mut self.own);
-        let charged = core::mem::take(&mut self.ahead);
+        let (own, charged) = (self.each(|of| of.own), self.each(|of| of.ahead));
         let more = others.served.with(charged, |truth, charged| match truth - charged {
             less if less < 0.0 && others.waits => less / 2.0,
             more => more,
@@ -117,13 +134,15 @@ impl Afar {
         fade(&mut self.late.0, own);
         fade(&mut self.late.1, others.served);
         let equal = 1.0 / f64::from(others.servers + 1);
-        self.rate = self.late.0.with(self.late.1, |own, others| {
+        let rate = self.late.0.with(self.late.1, |own, others| {
             if others <= 0.0 {
                 return 0.0;
             }
             let part = (1.0 - EQUAL_PART) * own / (own + others) + EQUAL_PART * equal;
             (1.0 - part) / part
         });
+        let ahead_max = self.late.1.with(self.late.1, |others, _| others * (1.0 - MEMORY) * AHEAD_MAX);
+        self.expect(rate, ahead_max);
         (own, more)
     }
 }

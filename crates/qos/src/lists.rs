@@ -1,7 +1,7 @@
 //! Many queues in one allocation.
 //!
 //! A scheduler has thousands of queues of which most hold one piece of work or none; a ring buffer for each would cost
-//! more than the work. Invariant: every node is in one list or in the list of free ones.
+//! more than the work. Invariant: every place is in one list or in the list of free ones.
 
 use crate::work::Cost;
 
@@ -20,59 +20,55 @@ impl Default for List {
     }
 }
 
-#[derive(Debug)]
-struct Node<E> {
-    entry: Option<E>,
-    next: u32,
-}
-
-/// The entries of all queues.
+/// The entries of all queues. Each lies in a place, and the places' links lie apart: to add to a queue means to change the
+/// link of its last entry, which is long out of the cache, while all links of thousands of queues are in it.
 #[derive(Debug)]
 pub(crate) struct Lists<E> {
-    nodes: Vec<Node<E>>,
-    free: List,
+    entries: Vec<Option<E>>,
+    /// By place, the next one of its queue.
+    next: Vec<u32>,
+    free: u32,
 }
 
 impl<E> Default for Lists<E> {
     fn default() -> Self {
-        Lists { nodes: Vec::new(), free: List::default() }
+        Lists { entries: Vec::new(), next: Vec::new(), free: END }
     }
 }
 
 impl<E> Lists<E> {
     /// Adds to a queue's end.
     pub(crate) fn push(&mut self, list: &mut List, entry: E) {
-        let node = Node { entry: Some(entry), next: END };
-        let place = match self.free.first {
+        let place = match self.free {
             END => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as u32
+                self.entries.push(Some(entry));
+                self.next.push(END);
+                (self.entries.len() - 1) as u32
             }
             place => {
-                self.free.first = self.nodes[place as usize].next;
-                self.nodes[place as usize] = node;
+                self.free = core::mem::replace(&mut self.next[place as usize], END);
+                self.entries[place as usize] = Some(entry);
                 place
             }
         };
         match list.last {
             END => list.first = place,
-            last => self.nodes[last as usize].next = place,
+            last => self.next[last as usize] = place,
         }
         list.last = place;
     }
 
     /// All that are in some queue, in no particular order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &E> {
-        self.nodes.iter().filter_map(|node| node.entry.as_ref())
+        self.entries.iter().flatten()
     }
 
     /// Takes from a queue's front.
     pub(crate) fn pop(&mut self, list: &mut List) -> Option<E> {
         let place = list.first;
-        let node = self.nodes.get_mut(place as usize)?;
-        let entry = node.entry.take();
-        list.first = core::mem::replace(&mut node.next, self.free.first);
-        self.free.first = place;
+        let entry = self.entries.get_mut(place as usize)?.take();
+        list.first = core::mem::replace(&mut self.next[place as usize], self.free);
+        self.free = place;
         if list.first == END {
             list.last = END;
         }
@@ -98,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_share_their_nodes_and_keep_their_order() {
+    fn queues_share_their_places_and_keep_their_order() {
         let (mut lists, mut a, mut b) = (Lists::default(), List::default(), List::default());
         for round in 0..3 {
             for n in 0..10 {
@@ -109,6 +105,6 @@ mod tests {
             assert!((0..10).all(|n| lists.pop(&mut b) == Some(100 + n)), "round {round}");
             assert!(lists.pop(&mut a).is_none() && lists.pop(&mut b).is_none());
         }
-        assert_eq!(lists.nodes.len(), 20, "nodes are used again");
+        assert_eq!(lists.entries.len(), 20, "places are used again");
     }
 }

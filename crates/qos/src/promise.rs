@@ -108,9 +108,9 @@ impl Promise {
         self.reservation > 0.0 || self.limit.is_finite() || self.limit_bytes.is_finite()
     }
 
-    /// Nanoseconds of reservation that a unit and a byte use up; none without a reservation.
-    pub(crate) fn reservation_ns(&self) -> Option<(f64, f64)> {
-        (self.reservation > 0.0).then(|| (1e9 / self.reservation, 1e9 / self.reservation_bytes))
+    /// Nanoseconds of reservation that a unit and a byte use up; 0 without a reservation.
+    pub(crate) fn reservation_ns(&self) -> (f64, f64) {
+        if self.reservation > 0.0 { (1e9 / self.reservation, 1e9 / self.reservation_bytes) } else { (0.0, 0.0) }
     }
 
     /// Nanoseconds of the limits that a unit and a byte use up; 0 without a limit.

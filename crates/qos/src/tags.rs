@@ -86,7 +86,7 @@ impl Tags {
     /// A new entrant, idle.
     pub(crate) fn add(&mut self, promise: Promise) -> u32 {
         let entrant = Entrant::new(promise);
-        self.reserving += usize::from(entrant.reservation_ns.is_some());
+        self.reserving += usize::from(entrant.reserves());
         if let Some(slot) = self.free.pop() {
             self.entrants[slot as usize] = entrant;
             self.promises[slot as usize] = promise;
@@ -101,7 +101,7 @@ impl Tags {
     pub(crate) fn forget(&mut self, slot: u32) {
         let entrant = &mut self.entrants[slot as usize];
         assert!(!entrant.active, "only the idle are forgotten");
-        self.reserving -= usize::from(entrant.reservation_ns.take().is_some());
+        self.reserving -= usize::from(entrant.reserves());
         self.free.push(slot);
     }
 
@@ -136,21 +136,14 @@ impl Tags {
         };
         let (old, new) = (entrant.limit_ns, promise.limit_ns());
         (entrant.l, entrant.b) = (owed(entrant.l, now, old.0, new.0), owed(entrant.b, now, old.1, new.1));
-        entrant.r = match (entrant.reservation_ns, promise.reservation_ns()) {
-            (Some(old), Some(new)) => owed(entrant.r, due, old.0, new.0),
-            _ => due,
-        };
+        let (old, new) = (entrant.reservation_ns, promise.reservation_ns());
+        entrant.r = if new.0 > 0.0 { owed(entrant.r, due, old.0, new.0) } else { due };
         let ahead = entrant.p.saturating_sub(present) as f64 / entrant.weight_step;
-        let fresh = Entrant::new(promise);
-        self.reserving -= usize::from(entrant.reservation_ns.is_some());
-        self.reserving += usize::from(fresh.reservation_ns.is_some());
-        entrant.p = entrant.p.min(present).saturating_add((ahead * fresh.weight_step) as u64);
+        self.reserving -= usize::from(entrant.reserves());
+        entrant.set_promise(&promise);
+        self.reserving += usize::from(entrant.reserves());
+        entrant.p = entrant.p.min(present).saturating_add((ahead * entrant.weight_step) as u64);
         self.promises[slot as usize] = promise;
-        entrant.reservation_ns = fresh.reservation_ns;
-        if !promise.is_kept_together() {
-            entrant.afar = None;
-        }
-        (entrant.limit_ns, entrant.weight_step) = (fresh.limit_ns, fresh.weight_step);
         if entrant.active {
             self.place(now, slot);
         }
@@ -170,9 +163,11 @@ impl Tags {
         let keeps_credit = Bug::IdleKeepCredit.is_planted();
         entrant.p = if keeps_credit { entrant.p } else { entrant.p.max(present.saturating_add(1)) };
         // Who has done nothing here may have been busy elsewhere.
-        let afar = entrant.afar.is_some();
-        let floor = if afar { now.0.saturating_sub(AFAR_CREDIT.as_nanos() as u64) } else { now.0 };
-        (entrant.l, entrant.b) = (entrant.l.max(floor), entrant.b.max(floor));
+        let afar = entrant.is_kept_together() && entrant.afar.is_some();
+        if entrant.is_limited() {
+            let floor = if afar { now.0.saturating_sub(AFAR_CREDIT.as_nanos() as u64) } else { now.0 };
+            (entrant.l, entrant.b) = (entrant.l.max(floor), entrant.b.max(floor));
+        }
         entrant.r = entrant.r.max(if afar { due.saturating_sub(AFAR_RESERVATION_CREDIT_NS) } else { due });
         (entrant.active, entrant.held, entrant.held_until) = (true, false, 0);
         self.active += 1;
@@ -217,7 +212,7 @@ impl Tags {
             debug_assert_eq!(from, self.entrants[slot as usize].runs_from());
             self.place(now.0, slot);
         }
-        if let Some((r, slot)) = self.reserved.first() {
+        if let Some(r) = self.reserved.least() {
             let lag = self.reservations_at(now.0).saturating_sub(r);
             let credit = RESERVATION_CREDIT.as_nanos() as u64;
             if lag > credit {
@@ -228,12 +223,12 @@ impl Tags {
             }
             let by_weight = self.overloaded && self.turns + 1 >= OVERLOAD_TURNS;
             if r <= self.reservations_at(now.0) && !by_weight && !Bug::WeightBeforeReservation.is_planted() {
-                return Next::Entrant(self.most_urgent(now.0, slot), Phase::Reservation);
+                return Next::Entrant(self.most_urgent(now.0), Phase::Reservation);
             }
         }
-        match (self.ready.first(), self.held.first()) {
+        match (self.ready.first(), self.held.least()) {
             (Some((_, slot)), _) => Next::Entrant(slot, Phase::Weight),
-            (None, Some((from, _))) => Next::NotBefore(Instant(from)),
+            (None, Some(from)) => Next::NotBefore(Instant(from)),
             (None, None) => Next::Nobody,
         }
     }
@@ -250,33 +245,29 @@ impl Tags {
         }
     }
 
-    /// Of those whose reservations are due, who has to be served soonest lest it falls behind; `first` is the one that has
-    /// been due for longest. What is large and rare may wait for what is small and frequent, which must not wait for it
-    /// (Bennett and Zhang, "WF2Q: Worst-case Fair Weighted Fair Queueing", INFOCOM 1996). Among many, that one is as good.
-    fn most_urgent(&self, now: u64, first: u32) -> u32 {
-        if self.entrants.len() > DEADLINES_MAX {
-            return first;
-        }
+    /// Of those whose reservations are due, who has to be served soonest lest it falls behind. What is large and rare may
+    /// wait for what is small and frequent, which must not wait for it (Bennett and Zhang, "WF2Q: Worst-case Fair Weighted
+    /// Fair Queueing", INFOCOM 1996). Among many, the one that has been due for longest is as good.
+    fn most_urgent(&self, now: u64) -> u32 {
         let due = self.reservations_at(now);
-        let is_due =
-            |entrant: &Entrant| entrant.active && !entrant.held && entrant.reservation_ns.is_some() && entrant.r <= due;
+        let is_due = |entrant: &Entrant| entrant.active && !entrant.held && entrant.reserves() && entrant.r <= due;
         let deadline = |entrant: &Entrant, patience: u64| entrant.r.saturating_add(entrant.last_reserved + patience);
-        let all = self.entrants.iter().zip(self.patience_ns).zip(0..).filter(|((entrant, _), _)| is_due(entrant));
-        all.min_by_key(|((entrant, patience), _)| deadline(entrant, *patience)).map_or(first, |(_, slot)| slot)
+        let few = if self.entrants.len() > DEADLINES_MAX { &[] } else { self.entrants.as_slice() };
+        let all = few.iter().zip(self.patience_ns).zip(0..).filter(|((entrant, _), _)| is_due(entrant));
+        let soonest = all.min_by_key(|((entrant, patience), _)| deadline(entrant, *patience));
+        soonest.map_or_else(|| self.reserved.first().expect("one is due").1, |(_, slot)| slot)
     }
 
     /// An entrant has been served; `stays` while it has more to do.
     pub(crate) fn charge(&mut self, now: Instant, slot: u32, phase: Phase, charge: Charge, stays: bool) {
         let entrant = &mut self.entrants[slot as usize];
+        let uses_reservation = phase == Phase::Reservation || Bug::WeightUsesReservation.is_planted();
+        if uses_reservation {
+            entrant.charge_reservation(charge);
+        }
         match phase {
-            Phase::Reservation => {
-                entrant.charge_reservation(charge);
-                self.turns += u32::from(self.overloaded);
-            }
+            Phase::Reservation => self.turns += u32::from(self.overloaded),
             Phase::Weight => {
-                if Bug::WeightUsesReservation.is_planted() {
-                    entrant.charge_reservation(charge);
-                }
                 self.weight_now = self.weight_now.max(entrant.p);
                 self.turns = 0;
             }
@@ -284,10 +275,13 @@ impl Tags {
         entrant.charge_weight(charge.units);
         entrant.besides = 0.0;
         entrant.charge_limits(now.0, charge);
-        if stays {
+        if !stays {
+            self.deactivate(slot);
+        } else if uses_reservation || entrant.runs_from() > now.0 {
             self.place(now.0, slot);
         } else {
-            self.deactivate(slot);
+            // It stays ready, and its reservation is due when it was.
+            self.ready.set(slot, entrant.p);
         }
     }
 
@@ -338,7 +332,7 @@ impl Tags {
             (entrant.l, entrant.b) = (now.0, now.0);
             entrant.charge_limits(now.0, charge);
         }
-        if entrant.reservation_ns.is_none() || entrant.r > due {
+        if !entrant.reserves() || entrant.r > due {
             return Some(Phase::Weight);
         }
         entrant.r = due;
@@ -368,7 +362,7 @@ impl Tags {
             self.held.remove(slot);
         } else {
             self.ready.remove(slot);
-            if entrant.reservation_ns.is_some() {
+            if entrant.reserves() {
                 self.reserved.remove(slot);
             }
         }
@@ -400,7 +394,7 @@ impl Tags {
             entrant.r = entrant.r.max(due.saturating_sub(credit));
         }
         let entrant = &self.entrants[slot as usize];
-        let (p, r) = (entrant.p, entrant.reservation_ns.is_some().then_some(entrant.r));
+        let (p, r) = (entrant.p, entrant.reserves().then_some(entrant.r));
         self.ready.set(slot, p);
         match r {
             Some(r) => self.reserved.set(slot, r),

@@ -13,8 +13,10 @@ use crate::promise::Promise;
 use crate::scheduler::Dequeued;
 use crate::tags::{Charge, Next, Phase, Tags};
 use crate::work::{Cost, CostModel, GroupId, StreamId, Work};
-use base::hash::FixedHashMap;
+use base::hash::FixedState;
 use base::{Duration, Instant};
+use core::hash::BuildHasher;
+use hashbrown::HashTable;
 
 /// Whose work counts as one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -28,6 +30,10 @@ enum FlowKey {
 impl FlowKey {
     fn of(work: &Work) -> FlowKey {
         if work.group == GroupId::NONE { FlowKey::Stream(work.stream) } else { FlowKey::Group(work.group) }
+    }
+
+    fn hash(&self) -> u64 {
+        FixedState::default().hash_one(self)
     }
 }
 
@@ -44,7 +50,8 @@ struct Branch<T> {
     tags: Tags,
     /// By slot; none where a slot is free.
     flows: Vec<Option<Flow>>,
-    slots: FixedHashMap<FlowKey, u32>,
+    /// By the key of its flow. The table holds no keys: they lie in the flows, which will be looked at next in any case.
+    slots: HashTable<u32>,
     waiting: Lists<Waiting<T>>,
     queued: usize,
     /// When so many flows are known, those that may be are forgotten.
@@ -56,7 +63,7 @@ impl<T> Default for Branch<T> {
         Branch {
             tags: Tags::default(),
             flows: Vec::new(),
-            slots: FixedHashMap::default(),
+            slots: HashTable::new(),
             waiting: Lists::default(),
             queued: 0,
             look_through_at: FLOWS_KEPT_MIN,
@@ -65,24 +72,32 @@ impl<T> Default for Branch<T> {
 }
 
 impl<T> Branch<T> {
+    /// The slot of a flow that is known.
+    fn find(&self, key: FlowKey) -> Option<u32> {
+        let is_its = |slot: &u32| self.flows[*slot as usize].as_ref().is_some_and(|flow| flow.key == key);
+        self.slots.find(key.hash(), is_its).copied()
+    }
+
     /// The flow of some work, made if there is none.
     fn slot(&mut self, key: FlowKey, promise: impl FnOnce() -> Option<Promise>) -> u32 {
-        if let Some(slot) = self.slots.get(&key) {
-            return *slot;
+        if let Some(slot) = self.find(key) {
+            return slot;
         }
         if self.slots.len() >= self.look_through_at {
             self.forget_idle();
         }
         let key = if self.slots.len() < FLOWS_MAX { key } else { FlowKey::Others };
-        if let Some(slot) = self.slots.get(&key) {
-            return *slot;
+        if let Some(slot) = self.find(key) {
+            return slot;
         }
         let slot = self.tags.add(promise().unwrap_or(Promise::weight(1)));
         if self.flows.len() <= slot as usize {
             self.flows.resize_with(slot as usize + 1, || None);
         }
         self.flows[slot as usize] = Some(Flow { key, list: List::default(), queued: 0 });
-        self.slots.insert(key, slot);
+        let flows = &self.flows;
+        let hash_of = |slot: &u32| flows[*slot as usize].as_ref().expect("a slot in use has its flow").key.hash();
+        self.slots.insert_unique(key.hash(), slot, hash_of);
         slot
     }
 
@@ -90,7 +105,8 @@ impl<T> Branch<T> {
         for slot in 0..self.flows.len() as u32 {
             let Some(flow) = &self.flows[slot as usize] else { continue };
             if self.tags.is_forgettable(slot) {
-                self.slots.remove(&flow.key);
+                let entry = self.slots.find_entry(flow.key.hash(), |other| *other == slot);
+                entry.expect("a known flow has its entry").remove();
                 self.flows[slot as usize] = None;
                 self.tags.forget(slot);
             }
@@ -181,8 +197,8 @@ impl<T> Tree<T> {
     pub(crate) fn promise_group(&mut self, now: Instant, branch: usize, group: GroupId, promise: Promise) {
         let now = self.clock(now);
         let flows = &mut self.branches[branch];
-        if let Some(slot) = flows.slots.get(&FlowKey::Group(group)) {
-            flows.tags.promise(now, *slot, promise);
+        if let Some(slot) = flows.find(FlowKey::Group(group)) {
+            flows.tags.promise(now, slot, promise);
             self.top.let_go(now, branch as u32);
         }
     }
@@ -211,8 +227,8 @@ impl<T> Tree<T> {
         let now = self.clock(now);
         let units = self.cost.units(cost);
         let flows = &mut self.branches[branch];
-        if let Some(slot) = flows.slots.get(&FlowKey::Group(group)) {
-            flows.tags.charge_besides(now, *slot, units);
+        if let Some(slot) = flows.find(FlowKey::Group(group)) {
+            flows.tags.charge_besides(now, slot, units);
         }
     }
 

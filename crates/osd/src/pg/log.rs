@@ -14,9 +14,10 @@
 //! index names exactly the entries held that have a request, of several with the same one the newest.
 
 use super::info::Totals;
-use base::hash::fixed_hash;
+use base::hash::FixedState;
 use base::{EVersion, SnapId};
 use bytes::Bytes;
+use core::hash::BuildHasher;
 use hashbrown::HashTable;
 use std::collections::{BTreeSet, VecDeque};
 use store::{ObjectId, Op, Transaction};
@@ -153,6 +154,10 @@ pub fn log_key(version: EVersion) -> Bytes {
     Bytes::copy_from_slice(&key)
 }
 
+fn hash_of(reqid: &OsdReqId) -> u64 {
+    FixedState::default().hash_one(reqid)
+}
+
 /// A PG's log.
 #[derive(Clone, Debug, Default)]
 pub struct PgLog {
@@ -241,16 +246,16 @@ impl PgLog {
         }
         let (entries, forgotten) = (&self.entries, self.forgotten);
         let of = |number: &u64| entries[(number - forgotten) as usize].reqid;
-        match self.by_reqid.find_mut(fixed_hash(&reqid), |held| of(held) == reqid) {
+        match self.by_reqid.find_mut(hash_of(&reqid), |held| of(held) == reqid) {
             Some(held) => *held = number,
-            None => drop(self.by_reqid.insert_unique(fixed_hash(&reqid), number, |held| fixed_hash(&of(held)))),
+            None => drop(self.by_reqid.insert_unique(hash_of(&reqid), number, |held| hash_of(&of(held)))),
         }
     }
 
     /// Lets the oldest entry go.
     fn forget(&mut self) -> Option<LogEntry> {
         let entry = self.entries.pop_front()?;
-        if let Ok(held) = self.by_reqid.find_entry(fixed_hash(&entry.reqid), |number| *number == self.forgotten) {
+        if let Ok(held) = self.by_reqid.find_entry(hash_of(&entry.reqid), |number| *number == self.forgotten) {
             held.remove();
         }
         self.forgotten += 1;
@@ -260,7 +265,7 @@ impl PgLog {
     /// The write that `reqid` led to, if it is remembered.
     pub fn find(&self, reqid: &OsdReqId) -> Option<&LogEntry> {
         let entry = |number: &u64| &self.entries[(number - self.forgotten) as usize];
-        self.by_reqid.find(fixed_hash(reqid), |number| entry(number).reqid == *reqid).map(entry)
+        self.by_reqid.find(hash_of(reqid), |number| entry(number).reqid == *reqid).map(entry)
     }
 
     /// Whether this version is one of the entries, the one before them, or the newest.

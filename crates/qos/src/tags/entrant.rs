@@ -42,64 +42,101 @@ impl Charge {
     }
 }
 
-/// Who competes, and its tags.
+/// Who competes, and its tags: two lines of cache side by side. Whom nothing but a weight is promised, service touches in
+/// the first only. Ten thousand take their turns in no order that a cache could know, so each line costs more than all that
+/// is computed with it.
 #[derive(Debug)]
+#[repr(C, align(128))]
 pub(super) struct Entrant {
-    pub(super) reservation_ns: Option<(f64, f64)>,
-    pub(super) limit_ns: (f64, f64),
-    pub(super) weight_step: f64,
-    pub(super) r: u64,
-    pub(super) l: u64,
-    pub(super) b: u64,
     pub(super) p: u64,
+    pub(super) weight_step: f64,
+    /// What its last service moved `p` on by.
+    pub(super) last_step: u64,
     /// The busy period that `p` is of.
     pub(super) period: u64,
-    /// What its last service moved `p` on by, and its last service by reservation `r`.
-    pub(super) last_step: u64,
-    pub(super) last_reserved: u64,
-    /// Nothing below it may run before.
-    pub(super) held_until: u64,
-    pub(super) active: bool,
-    pub(super) held: bool,
     /// What it had past this competition since it was served last.
     pub(super) besides: f64,
-    /// Where others serve it too, and how far the clock of reservations was behind when it was settled last.
+    /// Nothing below it may run before.
+    pub(super) held_until: u64,
+    pub(super) r: u64,
+    pub(super) active: bool,
+    pub(super) held: bool,
+    reserves: bool,
+    limited: bool,
+
+    pub(super) l: u64,
+    pub(super) b: u64,
+    pub(super) reservation_ns: (f64, f64),
+    pub(super) limit_ns: (f64, f64),
+    /// What its last service by reservation moved `r` on by.
+    pub(super) last_reserved: u64,
+    /// Where others serve it too.
     pub(super) afar: Option<Box<Afar>>,
-    pub(super) behind_seen: u64,
 }
+
+const _: () = assert!(size_of::<Entrant>() == 128, "two lines");
+const _: () = assert!(core::mem::offset_of!(Entrant, l) == 64, "what is only for reservations and limits lies apart");
 
 impl Entrant {
     pub(super) fn new(promise: Promise) -> Entrant {
-        Entrant {
-            reservation_ns: promise.reservation_ns(),
-            limit_ns: promise.limit_ns(),
-            weight_step: WEIGHT_SCALE / f64::from(promise.parts()),
-            r: 0,
-            l: 0,
-            b: 0,
+        let mut entrant = Entrant {
             p: 0,
-            period: 0,
+            weight_step: 0.0,
             last_step: 0,
-            last_reserved: 0,
+            period: 0,
+            besides: 0.0,
             held_until: 0,
+            r: 0,
             active: false,
             held: false,
-            besides: 0.0,
+            reserves: false,
+            limited: false,
+            l: 0,
+            b: 0,
+            reservation_ns: (0.0, 0.0),
+            limit_ns: (0.0, 0.0),
+            last_reserved: 0,
             afar: None,
-            behind_seen: 0,
+        };
+        entrant.set_promise(&promise);
+        entrant
+    }
+
+    /// What service costs it from now on. The tags stay as they are.
+    pub(super) fn set_promise(&mut self, promise: &Promise) {
+        self.weight_step = WEIGHT_SCALE / f64::from(promise.parts());
+        self.reservation_ns = promise.reservation_ns();
+        self.limit_ns = promise.limit_ns();
+        self.reserves = self.reservation_ns != (0.0, 0.0);
+        self.limited = self.limit_ns != (0.0, 0.0);
+        if !promise.is_kept_together() {
+            self.afar = None;
         }
     }
 
+    pub(super) fn reserves(&self) -> bool {
+        self.reserves
+    }
+
     pub(super) fn is_limited(&self) -> bool {
-        self.limit_ns != (0.0, 0.0)
+        self.limited
+    }
+
+    /// Whether servers that share its promise have to know of one another's service.
+    pub(super) fn is_kept_together(&self) -> bool {
+        self.reserves || self.limited
     }
 
     /// When its limits, and what is below it, let it run.
     pub(super) fn runs_from(&self) -> u64 {
-        self.l.max(self.b).max(self.held_until).min(KEY_MAX)
+        let limits = if self.limited { self.l.max(self.b) } else { 0 };
+        limits.max(self.held_until).min(KEY_MAX)
     }
 
     pub(super) fn charge_limits(&mut self, now: u64, charge: Charge) {
+        if !self.is_kept_together() {
+            return;
+        }
         let credit = if self.afar.is_some() { AFAR_CREDIT } else { LIMIT_CREDIT };
         let floor = now.saturating_sub(credit.as_nanos() as u64);
         let (mut requests, mut bytes) = (charge.limited, charge.bytes as f64);
@@ -110,15 +147,18 @@ impl Entrant {
             (requests, bytes) = afar.served(requests, bytes);
         }
         if self.limit_ns.0 > 0.0 {
-            self.l = self.l.max(floor).saturating_add((requests * self.limit_ns.0).ceil() as u64);
+            self.l = self.l.max(floor).saturating_add(rounded_up(requests * self.limit_ns.0));
         }
         if self.limit_ns.1 > 0.0 {
-            self.b = self.b.max(floor).saturating_add((bytes * self.limit_ns.1).ceil() as u64);
+            self.b = self.b.max(floor).saturating_add(rounded_up(bytes * self.limit_ns.1));
         }
     }
 
     pub(super) fn charge_reservation(&mut self, charge: Charge) {
-        let Some((unit_ns, byte_ns)) = self.reservation_ns else { return };
+        if !self.reserves {
+            return;
+        }
+        let (unit_ns, byte_ns) = self.reservation_ns;
         let mut ns = f64::max(charge.reserved * unit_ns, charge.bytes as f64 * byte_ns);
         if let Some(afar) = &mut self.afar {
             ns = afar.served_reserved(ns);
@@ -133,17 +173,18 @@ impl Entrant {
         let waits = self.active && self.l.max(self.b) > now;
         let floor = now.saturating_sub(AFAR_CREDIT.as_nanos() as u64);
         let others = if Bug::OthersUnsettled.is_planted() { Elsewhere::default() } else { others };
-        let (served, more) = self.afar.get_or_insert_default().settle(others);
+        let afar = self.afar.get_or_insert_default();
+        let (served, more) = afar.settle(others);
+        let stood = behind - core::mem::replace(&mut afar.behind_seen, behind);
         let moved = |tag: u64, floor: u64, ns: f64| {
             let tag = if ns > 0.0 { tag.max(floor) } else { tag };
             tag.saturating_add_signed(ns as i64)
         };
         self.l = moved(self.l, floor, more.requests * self.limit_ns.0);
         self.b = moved(self.b, floor, more.bytes * self.limit_ns.1);
-        if self.reservation_ns.is_some() {
+        if self.reserves {
             // The clock of reservations stands still here while this server cannot keep them; that of the others goes on.
             // What they have served by it meanwhile would else keep this tag ahead of the clock here for good.
-            let stood = behind - core::mem::replace(&mut self.behind_seen, behind);
             let floor = due.saturating_sub(AFAR_RESERVATION_CREDIT_NS);
             let ahead = self.r.saturating_sub(due).min(stood);
             self.r = moved(self.r - ahead, floor, more.reserved_ns);
@@ -154,5 +195,24 @@ impl Entrant {
     pub(super) fn charge_weight(&mut self, units: f64) {
         self.last_step = ((units * self.weight_step) as u64).max(1);
         self.p = self.p.saturating_add(self.last_step);
+    }
+}
+
+/// The whole nanoseconds that a time takes. (`f64::ceil` is a call of a library on processors of the baseline.)
+fn rounded_up(ns: f64) -> u64 {
+    let whole = ns as u64;
+    whole.saturating_add(u64::from((whole as f64) < ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_up() {
+        for ns in [0.0, 0.001, 1.0, 1.5, 999_999.0, 999_999.000_1, 1e15 + 0.5, 1e19] {
+            assert_eq!(rounded_up(ns), ns.ceil() as u64, "{ns}");
+        }
+        assert_eq!(rounded_up(f64::INFINITY), u64::MAX);
     }
 }

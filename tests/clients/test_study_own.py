@@ -2,11 +2,26 @@
 study starts, and on one that runs already."""
 import json
 import shutil
+import signal
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from harness import Loligo, free_port, run, running
+from harness import Loligo, free_port, has_ended, run, running, wait_for
+
+
+def processes_about(text):
+    """The command lines of all processes in which a text stands, but for a study's own."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in line and " study " not in line:
+            found.append(line)
+    return found
 
 
 class Study(unittest.TestCase):
@@ -57,6 +72,54 @@ class Study(unittest.TestCase):
             self.assertEqual([(of["name"], of["value"]) for of in left], [("osd_max_backfills", "3")])
             osds = json.loads(cluster.ceph("osd", "dump", "-f", "json").stdout)["osds"]
             self.assertEqual([(osd["up"], osd["in"]) for osd in osds], [(1, 1)] * 4)
+
+    def interrupted(self, *args, when, by):
+        """Begins a study, asks it to stop when a condition is true, and waits for its end."""
+        line = [str(word) for word in [Loligo.binary(), "study", *args, "--out", self.out, "--runs", "1"]]
+        study = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(study.kill)
+        wait_for(lambda: when() or study.poll() is not None, "the study has come so far", seconds=120)
+        study.send_signal(by)
+        _, said = study.communicate(timeout=120)
+        self.assertEqual(study.returncode, 1, said)
+        self.assertIn("interrupted; the same command goes on from there", said)
+        self.assertNotIn("left behind", said)
+        self.assertEqual(len(said.splitlines()), 1, said)
+
+    def test_an_interrupted_study_takes_its_cluster_away(self):
+        args = ("baseline", "--on", "live", "--seconds", "600", "--image-mib", "16", "--port", free_port())
+        cluster, pids = self.out / "cluster", []
+
+        def client_works():
+            pids[:] = [int(path.read_text().split()[0]) for path in cluster.glob("run/*.pid")]
+            return any("randwrite" in line for line in processes_about(str(self.out)))
+
+        self.interrupted(*args, when=client_works, by=signal.SIGTERM)
+        self.assertFalse(cluster.exists())
+        self.assertEqual(len(pids), 5, "a monitor and four OSDs")
+        self.assertTrue(all(has_ended(pid) for pid in pids))
+        self.assertEqual(processes_about(str(self.out)), [])
+        # While its cluster starts there is as little to be seen of it afterwards.
+        self.interrupted(*args, when=lambda: processes_about(str(cluster)), by=signal.SIGINT)
+        self.assertFalse(cluster.exists())
+        self.assertEqual(processes_about(str(self.out)), [])
+
+    def test_an_interrupted_study_leaves_a_cluster_as_it_was(self):
+        with running(self.parent / "c", "--osds", "4") as cluster:
+            def pool_is_filled():
+                return any("rados" in line for line in processes_about("study-recovery"))
+
+            # The recovery pool is filled while an OSD is away: all that the study ever changes is changed then.
+            self.interrupted("recovery", "--on", cluster.conf, "--image-mib", "16", "--objects", "100000", "--only",
+                             "high_recovery_ops", "--pgs", "16", when=pool_is_filled, by=signal.SIGINT)
+            self.assertEqual(cluster.ceph("osd", "pool", "ls").stdout.split(), [])
+            self.assertEqual(json.loads(cluster.ceph("config", "dump", "-f", "json").stdout), [])
+            dump = json.loads(cluster.ceph("osd", "dump", "-f", "json").stdout)
+            self.assertNotIn("noup", dump["flags"])
+            wait_for(lambda: json.loads(cluster.ceph("osd", "stat", "-f", "json").stdout)["num_up_osds"] == 4,
+                     "the OSD is back")
+            self.assertEqual([osd["in"] for osd in dump["osds"]], [1] * 4)
+            self.assertEqual(processes_about("study-recovery"), [])
 
     def test_what_cannot_be_is_one_line(self):
         for args, said in [

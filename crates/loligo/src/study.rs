@@ -1,11 +1,13 @@
 //! `loligo study`: a benchmark study, and what it showed.
 
 use crate::cli::{Format, StudyArgs, StudyName};
+use crate::out;
 use ::study::{
     Conduct, DeviceModel, Fairness, FairnessOptions, OnCluster, OnClusterOptions, RecoverySim, RecoverySimOptions,
-    Study, Target, TenantsOptions, TenantsStudy, conduct,
+    Stop, Study, Target, TenantsOptions, TenantsStudy, conduct,
 };
 use anyhow::{Context, bail};
+use rt::signals::StopSignals;
 use std::path::{Path, PathBuf};
 
 /// What `fairness` measures unless it is told otherwise.
@@ -17,7 +19,11 @@ const OBJECTS_LIVE: u32 = 128;
 pub(crate) fn run(args: &StudyArgs) -> anyhow::Result<()> {
     let on = Target::named(&args.on);
     let out = args.out.clone().unwrap_or_else(|| default_out(args, &on));
-    let mut study = study(args, &on, &out)?;
+    let stop = Stop::default();
+    if on != Target::Sim {
+        ask_when_signalled(stop.clone())?;
+    }
+    let mut study = study(args, &on, &out, &stop)?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let how = Conduct { on, out: out.clone(), runs: args.runs, seed: args.seed, only: args.only.clone(), version };
     let results = conduct(study.as_mut(), &how)?;
@@ -31,12 +37,25 @@ pub(crate) fn run(args: &StudyArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The first signal asks the study to stop; one more, should the cluster not answer any longer, ends it as it is.
+fn ask_when_signalled(stop: Stop) -> anyhow::Result<()> {
+    let mut signals = StopSignals::catch()?;
+    std::thread::spawn(move || {
+        signals.wait(std::future::pending::<()>());
+        stop.ask();
+        signals.wait(std::future::pending::<()>());
+        out::complain(format_args!("ended at once: what the study has set up is left behind"));
+        std::process::exit(1);
+    });
+    Ok(())
+}
+
 fn default_out(args: &StudyArgs, on: &Target) -> PathBuf {
     let on = if matches!(on, Target::Cluster(_)) { "cluster" } else { on.name() };
     PathBuf::from(format!("study-{:?}-{on}", args.name).to_lowercase())
 }
 
-fn study(args: &StudyArgs, on: &Target, out: &Path) -> anyhow::Result<Box<dyn Study>> {
+fn study(args: &StudyArgs, on: &Target, out: &Path, stop: &Stop) -> anyhow::Result<Box<dyn Study>> {
     Ok(match args.name {
         StudyName::Fairness => Box::new(Fairness::new(FairnessOptions {
             on: on.clone(),
@@ -45,6 +64,7 @@ fn study(args: &StudyArgs, on: &Target, out: &Path) -> anyhow::Result<Box<dyn St
             seconds: args.seconds.unwrap_or(if *on == Target::Sim { 30 } else { 5 }),
             read_ahead_kib: args.read_ahead_kib,
             scratch: out.to_owned(),
+            stop: stop.clone(),
         })?),
         StudyName::Tenants if *on == Target::Sim => Box::new(TenantsStudy::new(TenantsOptions {
             devices: models(&args.device_model, &["ssd"])?,
@@ -61,11 +81,11 @@ fn study(args: &StudyArgs, on: &Target, out: &Path) -> anyhow::Result<Box<dyn St
                 shards: args.shards_list()[0],
             })?)
         }
-        StudyName::Baseline | StudyName::Recovery => Box::new(OnCluster::new(on_cluster(args, on, out)?)?),
+        StudyName::Baseline | StudyName::Recovery => Box::new(OnCluster::new(on_cluster(args, on, out, stop)?)?),
     })
 }
 
-fn on_cluster(args: &StudyArgs, on: &Target, out: &Path) -> anyhow::Result<OnClusterOptions> {
+fn on_cluster(args: &StudyArgs, on: &Target, out: &Path, stop: &Stop) -> anyhow::Result<OnClusterOptions> {
     let device_model = match (&args.device_model[..], on) {
         ([], Target::Live) => Some("nvme".to_owned()),
         ([], _) => None,
@@ -87,6 +107,7 @@ fn on_cluster(args: &StudyArgs, on: &Target, out: &Path) -> anyhow::Result<OnClu
         capacity_iops: args.capacity_iops,
         restart: args.restart.clone(),
         scratch: std::path::absolute(out).with_context(|| out.display().to_string())?,
+        stop: stop.clone(),
     })
 }
 

@@ -83,6 +83,17 @@ pub enum StudyError {
         /// How long.
         seconds: u64,
     },
+    /// It was asked to stop.
+    #[error("interrupted; the same command goes on from there")]
+    Interrupted,
+    /// It ended early, and not all of what it had changed could be put back.
+    #[error("{error}; left behind: {left}")]
+    LeftBehind {
+        /// Why it ended.
+        error: Box<StudyError>,
+        /// What is not as it was.
+        left: String,
+    },
     /// This machine lacks or forbids what the study needs.
     #[error("not possible on this machine: {0}")]
     Machine(String),

@@ -14,7 +14,8 @@
 //! clients, so that every cluster is measured by the same program.
 //!
 //! Invariants: the same options give the same report of a study in virtual time, byte for byte; a run that is recorded is
-//! never repeated; a directory never mixes runs of different options.
+//! never repeated; a directory never mixes runs of different options; what a study has set up is gone when it ends, also by
+//! an error or because it was asked to stop.
 //!
 //! Read next: `conduct`, then a study.
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ mod recovery;
 mod report;
 mod results;
 mod statistics;
+mod stop;
 mod table;
 mod target;
 mod tenants;
@@ -48,5 +50,6 @@ pub use record::Record;
 pub use recovery::{OnCluster, OnClusterOptions, RecoverySim, RecoverySimOptions};
 pub use results::{ChartOf, Results};
 pub use statistics::Spread;
+pub use stop::Stop;
 pub use target::Target;
 pub use tenants::{TenantsOptions, TenantsStudy};

@@ -2,7 +2,7 @@
 
 use device::DeviceModel;
 use std::path::Path;
-use study::{Conduct, Fairness, FairnessOptions, Results, Target, conduct};
+use study::{Conduct, Fairness, FairnessOptions, Results, Stop, Target, conduct};
 
 fn quick(out: &Path, devices: &[&str], readers: &[u32]) -> Results {
     let options = FairnessOptions {
@@ -12,6 +12,7 @@ fn quick(out: &Path, devices: &[&str], readers: &[u32]) -> Results {
         seconds: 10,
         read_ahead_kib: 128,
         scratch: out.to_owned(),
+        stop: Stop::default(),
     };
     let mut study = Fairness::new(options).expect("sound options");
     let how =
@@ -57,6 +58,7 @@ fn a_cluster_has_no_device_to_study() {
         seconds: 1,
         read_ahead_kib: 128,
         scratch: ".".into(),
+        stop: Stop::default(),
     };
     let line = Fairness::new(options).expect_err("refused").to_string();
     let expected = "does not run --on /etc/ceph/ceph.conf: it is about a device's scheduler, on sim or on live";

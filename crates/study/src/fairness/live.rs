@@ -7,21 +7,26 @@ use super::{Case, FairnessOptions, Mode, WEIGHTS, put_rates};
 use crate::error::StudyError;
 use crate::measurement::Measurement;
 use crate::progress::Progress;
+use crate::stop::Stop;
 use crate::tool;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Each reader's part of the device.
 const PART_BYTES: u64 = 16 << 20;
+/// How long the children of a killed process may take to be gone.
+const GONE_PATIENCE: Duration = Duration::from_secs(5);
 const CGROUPS: &str = "/sys/fs/cgroup/blkio";
 
 /// The versions of what takes part.
-pub(super) fn versions() -> Result<BTreeMap<String, String>, StudyError> {
-    Ok(BTreeMap::from([("fio".to_owned(), tool::output(Command::new("fio").arg("--version"))?.trim().to_owned())]))
+pub(super) fn versions(options: &FairnessOptions) -> Result<BTreeMap<String, String>, StudyError> {
+    let fio = tool::output(Command::new("fio").arg("--version"), &options.stop)?;
+    Ok(BTreeMap::from([("fio".to_owned(), fio.trim().to_owned())]))
 }
 
 /// A loop device, control groups and readers; all gone when dropped.
@@ -36,16 +41,23 @@ struct Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         for reader in &mut self.readers {
-            let _ = reader.kill();
-            let _ = reader.wait();
+            tool::kill(reader);
         }
         for group in &self.groups {
-            let _ = fs::remove_dir(group);
+            remove_group(group);
         }
         if !self.device.is_empty() {
-            let _ = Command::new("losetup").args(["-d", &self.device]).status();
+            let _ = tool::output(Command::new("losetup").args(["-d", &self.device]), &Stop::default());
         }
         let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// Removes a control group once all who were killed in it are gone.
+fn remove_group(group: &Path) {
+    let until = Instant::now() + GONE_PATIENCE;
+    while fs::remove_dir(group).is_err_and(|error| error.kind() == ErrorKind::ResourceBusy) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -64,7 +76,7 @@ impl Rig {
         write_file(&rig.file, bytes)?;
         let mut attach = Command::new("losetup");
         attach.args(["--find", "--show", "--direct-io=on"]).arg(&rig.file);
-        tool::output(&mut attach)?.trim().clone_into(&mut rig.device);
+        tool::output(&mut attach, &options.stop)?.trim().clone_into(&mut rig.device);
         let queue = PathBuf::from("/sys/block").join(rig.device.trim_start_matches("/dev/")).join("queue");
         // A device without moving parts is not idled for, whatever slice_idle says.
         set(queue.join("rotational"), "1")?;
@@ -95,11 +107,9 @@ impl Rig {
                 .args([format!("--filename={}", self.device), format!("--offset={}", number * PART_BYTES)])
                 .args([format!("--size={PART_BYTES}"), format!("--runtime={seconds}")])
                 .args(["--time_based", "--ramp_time=2", "--output-format=json"])
-                .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null());
-            let child = fio.spawn().map_err(|source| StudyError::NoProgram { program: "sh".to_owned(), source })?;
-            self.readers.push(child);
+            self.readers.push(tool::start(&mut fio)?);
         }
         Ok(())
     }
@@ -133,6 +143,7 @@ pub(super) fn run(options: &FairnessOptions, case: &Case, progress: &Progress) -
     let began = Instant::now();
     let takes = Duration::from_secs(u64::from(options.seconds) + 3);
     while began.elapsed() < takes {
+        options.stop.check()?;
         progress.part(began.elapsed().as_secs_f64() / takes.as_secs_f64());
         std::thread::sleep(Duration::from_millis(100));
     }

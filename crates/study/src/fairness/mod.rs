@@ -15,6 +15,7 @@ use crate::error::StudyError;
 use crate::measurement::{Measurement, Metric};
 use crate::progress::Progress;
 use crate::results::{ChartOf, Results};
+use crate::stop::Stop;
 use crate::target::Target;
 use device::DeviceModel;
 use std::collections::BTreeMap;
@@ -87,6 +88,8 @@ pub struct FairnessOptions {
     pub read_ahead_kib: u32,
     /// Where the loop device's file goes.
     pub scratch: PathBuf,
+    /// When to stop.
+    pub stop: Stop,
 }
 
 /// The study.
@@ -181,7 +184,7 @@ impl Study for Fairness {
     }
 
     fn versions(&self) -> Result<BTreeMap<String, String>, StudyError> {
-        if self.options.on == Target::Live { live::versions() } else { Ok(BTreeMap::new()) }
+        if self.options.on == Target::Live { live::versions(&self.options) } else { Ok(BTreeMap::new()) }
     }
 
     fn configurations(&self) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! A running cluster as an operator's tools show it: `ceph`, `rbd`, `rados`, by a `ceph.conf`.
 
 use crate::error::StudyError;
+use crate::stop::Stop;
 use crate::tool;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ const POLL: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
     pub(super) conf: PathBuf,
+    /// When to wait for its tools no longer.
+    pub(super) stop: Stop,
 }
 
 /// What `ceph -s` says of placement groups.
@@ -34,9 +37,14 @@ impl Cluster {
         command
     }
 
+    /// What a tool against this cluster prints.
+    pub(super) fn output(&self, command: &mut Command) -> Result<String, StudyError> {
+        tool::output(command, &self.stop)
+    }
+
     /// Runs `ceph` with these words.
     pub(super) fn ceph(&self, words: &[&str]) -> Result<String, StudyError> {
-        tool::output(self.tool("ceph").args(words))
+        self.output(self.tool("ceph").args(words))
     }
 
     /// Its answer as JSON.
@@ -140,6 +148,7 @@ impl OwnCluster {
         osds: u32,
         model: Option<&str>,
         port: Option<u16>,
+        stop: &Stop,
     ) -> Result<OwnCluster, StudyError> {
         // Left behind by a study that was killed.
         let left = OwnCluster { binary: binary.to_owned(), dir: dir.clone() };
@@ -151,19 +160,20 @@ impl OwnCluster {
         }
         up.args(["--port", &port.map_or_else(free_port, Ok)?.to_string()]);
         let cluster = OwnCluster { binary: binary.to_owned(), dir };
-        tool::output(&mut up)?;
+        tool::output(&mut up, stop)?;
         Ok(cluster)
     }
 
-    pub(super) fn cluster(&self) -> Cluster {
-        Cluster { conf: self.dir.join("ceph.conf") }
+    pub(super) fn conf(&self) -> PathBuf {
+        self.dir.join("ceph.conf")
     }
 }
 
 impl Drop for OwnCluster {
     fn drop(&mut self) {
-        if self.dir.join("ceph.conf").exists() {
-            let _ = tool::output(Command::new(&self.binary).args(["down", "--dir"]).arg(&self.dir));
+        if self.conf().exists() {
+            let mut down = Command::new(&self.binary);
+            let _ = tool::output(down.args(["down", "--dir"]).arg(&self.dir), &Stop::default());
             let _ = std::fs::remove_dir_all(&self.dir);
         }
     }

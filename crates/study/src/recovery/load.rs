@@ -6,6 +6,7 @@ use crate::latency::OverTime;
 use crate::measurement::Measurement;
 use crate::tool;
 use base::Duration;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -32,8 +33,8 @@ fn fio(cluster: &Cluster) -> Command {
 /// Makes the image and writes all of it once.
 pub(super) fn prefill(cluster: &Cluster, mib: u32) -> Result<(), StudyError> {
     let image = format!("{POOL}/{IMAGE}");
-    tool::output(cluster.tool("rbd").args(["create", &image, "--size", &format!("{mib}M")]))?;
-    tool::output(fio(cluster).args(["--rw=write", "--bs=1m", "--iodepth=8", &format!("--size={mib}m")]))?;
+    cluster.output(cluster.tool("rbd").args(["create", &image, "--size", &format!("{mib}M")]))?;
+    cluster.output(fio(cluster).args(["--rw=write", "--bs=1m", "--iodepth=8", &format!("--size={mib}m")]))?;
     Ok(())
 }
 
@@ -45,11 +46,9 @@ impl Load {
         fio.args(["--rw=randwrite", "--bs=4k", "--time_based", "--percentile_list=95:99:99.5", "--log_avg_msec=500"])
             .args([format!("--iodepth={depth}"), format!("--runtime={seconds}")])
             .arg(format!("--write_lat_log={}", log.display()))
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let child = fio.spawn().map_err(|source| StudyError::NoProgram { program: "fio".to_owned(), source })?;
-        Ok(Load { fio: Some(child), log })
+        Ok(Load { fio: Some(tool::start(&mut fio)?), log })
     }
 
     /// Whether it has ended by itself.
@@ -62,7 +61,7 @@ impl Load {
         let ended = self.has_ended();
         let fio = self.fio.take().expect("ended once");
         if !ended {
-            let _ = Command::new("kill").args(["-INT", &fio.id().to_string()]).stderr(Stdio::null()).status();
+            tool::signal(&fio, Signal::INT);
         }
         let done = fio.wait_with_output().map_err(StudyError::file("fio"))?;
         let text = String::from_utf8_lossy(&done.stdout);
@@ -102,8 +101,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         if let Some(fio) = &mut self.fio {
-            let _ = fio.kill();
-            let _ = fio.wait();
+            tool::kill(fio);
         }
         for kind in ["clat", "slat", "lat"] {
             let _ = std::fs::remove_file(format!("{}_{kind}.1.log", self.log.display()));

@@ -1,6 +1,6 @@
 //! `baseline` and `recovery` on a cluster that runs: one that the study starts, or any.
 //!
-//! What it changes it puts back: pools, options, flags. An OSD goes down by the monitor's word (`noup`, `osd down`,
+//! What it changes it puts back, or says what is left: pools, options, flags. An OSD goes down by the monitor's word (`noup`, `osd down`,
 //! `osd out`), so that nobody has to reach its process.
 
 use super::cluster::{Cluster, OwnCluster};
@@ -12,6 +12,7 @@ use crate::error::StudyError;
 use crate::measurement::{Measurement, Metric};
 use crate::progress::Progress;
 use crate::results::{ChartOf, Results};
+use crate::stop::Stop;
 use crate::target::Target;
 use crate::tool;
 use serde_json::Value;
@@ -34,7 +35,7 @@ const RECOVERY_SECONDS_MAX: u64 = 24 * 3600;
 const ALONE: &str = "client alone";
 
 /// What can be chosen on a cluster.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct OnClusterOptions {
     /// `Live`, or a cluster.
     pub on: Target,
@@ -62,6 +63,8 @@ pub struct OnClusterOptions {
     pub restart: Option<String>,
     /// Where a cluster of its own and logs go.
     pub scratch: PathBuf,
+    /// When to stop.
+    pub stop: Stop,
 }
 
 /// `baseline` or `recovery` on a cluster.
@@ -87,15 +90,16 @@ impl OnCluster {
     /// The cluster, started if it is the study's own.
     fn cluster(&mut self) -> Result<Cluster, StudyError> {
         if let Target::Cluster(conf) = &self.options.on {
-            return Ok(Cluster { conf: conf.clone() });
+            return Ok(Cluster { conf: conf.clone(), stop: self.options.stop.clone() });
         }
         if self.own.is_none() {
             let o = &self.options;
             let dir = o.scratch.join("cluster");
             let model = o.device_model.as_deref();
-            self.own = Some(OwnCluster::start(&o.binary, dir, OSDS as u32, model, o.port)?);
+            self.own = Some(OwnCluster::start(&o.binary, dir, OSDS as u32, model, o.port, &o.stop)?);
         }
-        Ok(self.own.as_ref().expect("just started").cluster())
+        let conf = self.own.as_ref().expect("just started").conf();
+        Ok(Cluster { conf, stop: self.options.stop.clone() })
     }
 
     fn capacity(&mut self, cluster: &Cluster, osd: i64) -> Result<f64, StudyError> {
@@ -145,27 +149,47 @@ impl OnCluster {
             let why = format!("the study needs {OSDS} OSDs that are up, there are {}", osds.len());
             return Err(StudyError::Option { option: "on", why });
         };
-        let mut measurement = Measurement::default();
         let mut undo = Undo::new(&cluster, osd)?;
+        let measured = self.measure(&cluster, osd, configuration, &mut undo, progress);
+        let left = undo.put_back();
+        match measured {
+            Ok(mut measurement) => {
+                measurement.notes.extend(left.into_iter().map(|what| format!("left behind: {what}")));
+                Ok(measurement)
+            }
+            Err(error) if left.is_empty() => Err(error),
+            Err(error) => Err(StudyError::LeftBehind { error: Box::new(error), left: left.join("; ") }),
+        }
+    }
+
+    fn measure(
+        &mut self,
+        cluster: &Cluster,
+        osd: i64,
+        configuration: Option<Configuration>,
+        undo: &mut Undo,
+        progress: &Progress,
+    ) -> Result<Measurement, StudyError> {
+        let mut measurement = Measurement::default();
         if let Some(configuration) = configuration {
-            let capacity = self.capacity(&cluster, osd)?;
+            let capacity = self.capacity(cluster, osd)?;
             let options = configuration.options(capacity);
             if configuration.is_mclock() {
                 measurement.notes.push(format!("mClock is told that an OSD does {capacity} 4 KiB writes a second"));
             }
             let before = cluster.option(osd, "osd_op_queue")?;
             measurement.notes.extend(undo.set_options(&options)?);
-            self.bring_in_force(&cluster, osd, (&before, &options["osd_op_queue"]), &mut undo)?;
+            self.bring_in_force(cluster, osd, (&before, &options["osd_op_queue"]), undo)?;
         }
         progress.say("filling the client's image");
         undo.make_pool(load::POOL, self.options.pgs)?;
-        load::prefill(&cluster, self.options.image_mib)?;
+        load::prefill(cluster, self.options.image_mib)?;
         match configuration {
-            None => self.client_alone(&cluster, &mut measurement, progress)?,
+            None => self.client_alone(cluster, &mut measurement, progress)?,
             Some(_) => {
                 undo.make_pool(RECOVERY_POOL, self.options.pgs)?;
-                self.take_away(&cluster, osd, &mut undo, progress)?;
-                self.bring_back(&cluster, osd, &mut undo, &mut measurement, progress)?;
+                self.take_away(cluster, osd, undo, progress)?;
+                self.bring_back(cluster, osd, undo, &mut measurement, progress)?;
             }
         }
         Ok(measurement)
@@ -183,6 +207,7 @@ impl OnCluster {
         let mut load = Load::begin(cluster, o.depth, u64::from(o.seconds), &o.scratch)?;
         let began = Instant::now();
         while !load.has_ended() {
+            o.stop.check()?;
             progress.part(began.elapsed().as_secs_f64() / f64::from(o.seconds + 2));
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -204,7 +229,7 @@ impl OnCluster {
         let objects = self.options.objects.to_string();
         let mut bench = cluster.tool("rados");
         bench.args(["bench", "86400", "write", "-p", RECOVERY_POOL, "-b", "4194304", "-t", "8", "--no-cleanup"]);
-        tool::output(bench.args(["--max-objects", &objects]))?;
+        cluster.output(bench.args(["--max-objects", &objects]))?;
         Ok(())
     }
 
@@ -269,9 +294,14 @@ impl OnCluster {
 
 /// Restarts all OSDs as the operator says.
 fn restart_all(cluster: &Cluster, command: &str) -> Result<(), StudyError> {
-    tool::output(Command::new("sh").args(["-c", command]))?;
+    cluster.output(Command::new("sh").args(["-c", command]))?;
     cluster.wait("all OSDs up after their restart", |c| Ok(c.osds_up()?.len() >= OSDS))?;
     cluster.wait_until_clean()
+}
+
+/// Whether a command may have changed something: also one that was interrupted before it had its answer.
+fn is_to_be_undone(asked: &Result<String, StudyError>) -> bool {
+    matches!(asked, Ok(_) | Err(StudyError::Interrupted))
 }
 
 /// What has to be put back.
@@ -324,15 +354,20 @@ impl Undo {
         let same = |entry: &&Value| entry["section"] == who && entry["name"] == name;
         let before = self.before.as_array().and_then(|all| all.iter().find(same));
         let before = before.and_then(|entry| entry["value"].as_str()).map(str::to_owned);
-        self.cluster.ceph(&["config", "set", who, name, value])?;
-        self.options.push((who.to_owned(), name, before));
-        Ok(())
+        let set = self.cluster.ceph(&["config", "set", who, name, value]);
+        if is_to_be_undone(&set) {
+            self.options.push((who.to_owned(), name, before));
+        }
+        set.map(drop)
     }
 
     fn make_pool(&mut self, name: &'static str, pgs: u32) -> Result<(), StudyError> {
         let pgs = pgs.to_string();
-        self.cluster.ceph(&["osd", "pool", "create", name, &pgs, &pgs, "replicated"])?;
-        self.pools.push(name);
+        let created = self.cluster.ceph(&["osd", "pool", "create", name, &pgs, &pgs, "replicated"]);
+        if is_to_be_undone(&created) {
+            self.pools.push(name);
+        }
+        created?;
         // A release that does not scale pools by itself need not be told not to.
         let _ = self.cluster.ceph(&["osd", "pool", "set", name, "pg_autoscale_mode", "off"]);
         self.cluster.ceph(&["osd", "pool", "set", name, "size", SIZE])?;
@@ -347,28 +382,32 @@ impl Undo {
         self.away = false;
         Ok(())
     }
-}
 
-impl Drop for Undo {
-    fn drop(&mut self) {
+    /// Puts back what was changed; gives what could not be. Whoever is asked to stop does this nevertheless.
+    fn put_back(mut self) -> Vec<String> {
+        self.cluster.stop = Stop::default();
+        let mut left = Vec::new();
+        let mut note = |what: String, done: Result<(), StudyError>| {
+            left.extend(done.err().map(|error| format!("{what} ({error})")));
+        };
         if self.away {
-            let _ = self.back();
+            note(format!("osd.{} down, out, and the flag noup", self.osd), self.back());
         }
         for pool in &self.pools {
             let removed = self.cluster.ceph(&["osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it"]);
-            if let Err(error) = removed {
-                eprintln!("loligo: the pool {pool} is left behind: {error}");
-            }
+            note(format!("the pool {pool}"), removed.map(drop));
         }
         for (who, name, before) in &self.options {
-            let _ = match before {
+            let reset = match before {
                 Some(value) => self.cluster.ceph(&["config", "set", who, name, value]),
                 None => self.cluster.ceph(&["config", "rm", who, name]),
             };
+            note(format!("the option {name} of {who}"), reset.map(drop));
         }
-        if let Some(Err(error)) = self.restart.as_ref().map(|command| restart_all(&self.cluster, command)) {
-            eprintln!("loligo: the OSDs may still work with another scheduler: {error}");
+        if let Some(command) = &self.restart {
+            note("OSDs that may work with another scheduler".to_owned(), restart_all(&self.cluster, command));
         }
+        left
     }
 }
 
@@ -416,10 +455,12 @@ impl Study for OnCluster {
     }
 
     fn versions(&self) -> Result<BTreeMap<String, String>, StudyError> {
-        let of = |program: &str| tool::output(Command::new(program).arg("--version")).map(|v| v.trim().to_owned());
+        let stop = &self.options.stop;
+        let of =
+            |program: &str| tool::output(Command::new(program).arg("--version"), stop).map(|v| v.trim().to_owned());
         let mut versions = BTreeMap::from([("fio".to_owned(), of("fio")?), ("ceph".to_owned(), of("ceph")?)]);
         if let Target::Cluster(conf) = &self.options.on {
-            versions.insert("the cluster".to_owned(), Cluster { conf: conf.clone() }.version()?);
+            versions.insert("the cluster".to_owned(), Cluster { conf: conf.clone(), stop: stop.clone() }.version()?);
         }
         Ok(versions)
     }

@@ -66,6 +66,8 @@ class Study(unittest.TestCase):
                        "--only", "high_recovery_ops", "--pgs", "16")
             figures = self.figures()["mclock, high_recovery_ops"]
             self.assertGreater(figures["client_iops"], 10)
+            table = (self.out / "table.txt").read_text()
+            self.assertRegex(table, r"served \d+ client requests a second, and reserved \d+ for them")
             # All is as it was.
             self.assertEqual(cluster.ceph("osd", "pool", "ls").stdout.split(), [])
             left = json.loads(cluster.ceph("config", "dump", "-f", "json").stdout)

@@ -44,6 +44,14 @@ impl Configuration {
         matches!(self, Configuration::MClock(_))
     }
 
+    /// Requests a second that an OSD reserves for its clients, where it reserves any.
+    pub(super) fn reserved(self, capacity: f64) -> Option<f64> {
+        match self {
+            Configuration::MClock(profile) => Some(profile.promises(capacity)[0].reservation()),
+            Configuration::WpqDefault | Configuration::WpqLifted => None,
+        }
+    }
+
     /// The options that differ from the defaults; `capacity` is an OSD's in 4 KiB writes a second.
     pub(super) fn options(self, capacity: f64) -> BTreeMap<&'static str, String> {
         let mut options = BTreeMap::new();

@@ -171,9 +171,11 @@ impl OnCluster {
         progress: &Progress,
     ) -> Result<Measurement, StudyError> {
         let mut measurement = Measurement::default();
+        let mut reserved = None;
         if let Some(configuration) = configuration {
             let capacity = self.capacity(cluster, osd)?;
             let options = configuration.options(capacity);
+            reserved = configuration.reserved(capacity);
             if configuration.is_mclock() {
                 measurement.notes.push(format!("mClock is told that an OSD does {capacity} 4 KiB writes a second"));
             }
@@ -191,6 +193,11 @@ impl OnCluster {
                 self.take_away(cluster, osd, undo, progress)?;
                 self.bring_back(cluster, osd, undo, &mut measurement, progress)?;
             }
+        }
+        if let (Some(reserved), Some(iops)) = (reserved, measurement.value("client_iops")) {
+            let each = iops / cluster.osds_up()?.len() as f64;
+            let note = format!("an OSD served {each:.0} client requests a second, and reserved {reserved:.0} for them");
+            measurement.notes.push(note);
         }
         Ok(measurement)
     }

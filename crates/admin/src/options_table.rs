@@ -228,7 +228,13 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_op_queue", Text, "wpq", "The op scheduler").one_of(QUEUES),
     option("osd_op_queue_cut_off", Text, "high", "Priorities that bypass the op scheduler").one_of(&["low", "high"]),
     option("osd_op_queue_store_ios", Uint, "0", "Operations in the store at once; 0 to learn how many"),
-    option("osd_op_queue_store_ios_hdd", Uint, "32", "The most that is learnt, on rotating disks").min(1.0),
+    option(
+        "osd_op_queue_store_ios_hdd",
+        Uint,
+        "32",
+        "The most that is learnt, on a rotating disk; an array reads best with some ten for each of its disks",
+    )
+    .min(1.0),
     option("osd_op_queue_store_ios_ssd", Uint, "128", "The most that is learnt, on flash").min(1.0),
     option("osd_op_queue_store_bytes", Size, "67108864", "Bytes of operations in the store at once").min(1.0),
     option("osd_op_num_shards", Int, "0", "Known for tools that set it: an OSD is one engine").startup(),

@@ -4,8 +4,9 @@
 
 use crate::objecter::{Objecter, Wish};
 use crate::request::{Completion, OpId, Request};
+use crate::tell::Tells;
 use base::rng::SecretRng;
-use base::{Epoch, Errno, Instant, Rng};
+use base::{Epoch, Errno, Instant, OsdId, Rng};
 use bytes::Bytes;
 use maps::OsdMap;
 use monclient::{Handled, MonClient, MonClientConfig, MonEvent};
@@ -30,7 +31,7 @@ pub struct ClientConfig {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CommandId(pub u64);
 
-/// A monitor's answer to a command.
+/// A monitor's or an OSD's answer to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommandReply {
     /// Which.
@@ -48,6 +49,7 @@ pub struct CommandReply {
 pub struct Client {
     mon: MonClient,
     objecter: Objecter,
+    tells: Tells,
     conns: ConnIds,
     follows_maps: bool,
     /// From which epoch on maps were asked for once, and have not come.
@@ -64,6 +66,7 @@ impl Client {
         let mut client = Client {
             mon: MonClient::new(now, config.mon, rng),
             objecter,
+            tells: Tells::default(),
             conns: ConnIds::default(),
             follows_maps: config.follows_maps,
             asked_from: None,
@@ -93,9 +96,15 @@ impl Client {
         self.commands.insert(tid, id);
     }
 
+    /// Runs a command on an OSD, one JSON object, once there is a map that says where it is. ENXIO if the OSD is not up, or
+    /// is lost before its answer: it may have run the command then.
+    pub fn tell(&mut self, id: CommandId, osd: OsdId, json: String) {
+        self.tells.submit(id, osd, json);
+    }
+
     /// How many commands have no answer yet.
     pub fn commands_under_way(&self) -> usize {
-        self.commands.len()
+        self.commands.len() + self.tells.under_way()
     }
 
     /// The next completion.
@@ -117,7 +126,9 @@ impl Client {
                 self.mon.ticket_refused(EntityType::OSD);
                 self.mon.handle_timer(now);
             }
-            self.objecter.handle_net(now, event);
+            if let Some(event) = self.tells.handle_net(event, &mut self.replies) {
+                self.objecter.handle_net(now, event);
+            }
         }
         self.drain(now);
     }
@@ -136,7 +147,10 @@ impl Client {
 
     /// The next command for the transport.
     pub fn poll_command(&mut self, now: Instant) -> Option<NetCommand> {
-        self.mon.poll_command(&mut self.conns).or_else(|| self.objecter.poll_command(now, &mut self.conns))
+        let Client { mon, objecter, tells, conns, replies, .. } = self;
+        mon.poll_command(conns)
+            .or_else(|| tells.poll_command(objecter.map().map(Arc::as_ref), conns, replies))
+            .or_else(|| objecter.poll_command(now, conns))
     }
 
     /// Who answers handshakes for us.

@@ -20,6 +20,7 @@ mod engine;
 pub mod limits;
 pub mod objecter;
 pub mod request;
+mod tell;
 
 pub use engine::{Client, ClientConfig, CommandId, CommandReply};
 pub use request::{Completion, Failure, OpId, Reply, Request, Target};

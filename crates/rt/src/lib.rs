@@ -12,6 +12,7 @@ mod bell;
 pub mod block_device;
 pub mod clock;
 pub mod daemon;
+pub mod errand;
 pub mod extent_devices;
 mod host;
 pub mod hub;

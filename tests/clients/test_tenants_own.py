@@ -84,12 +84,50 @@ class Tenants(OwnCluster):
     def test_an_image_is_a_tenant(self):
         self.keep_promises()
         run("rbd", "create", "--size", "64M", "p/disk", conf=self.cluster.conf)
-        image = json.loads(run("rbd", "info", "--format", "json", "p/disk", conf=self.cluster.conf).stdout)["id"]
-        self.qos("set", f"image:p/{image}", "--limit", "100")
+        self.qos("set", "image:p/disk", "--limit", "100")
         out = run("rbd", "bench", "--io-type", "write", "--io-size", "4096", "--io-threads", "16", "--io-total",
                   str(500 * 4096), "--io-pattern", "rand", "p/disk", conf=self.cluster.conf).stdout
         seconds = float(out.split("elapsed:")[1].split()[0])
         self.assertGreaterEqual(seconds, 3.9, out)
+
+    def test_images_are_named(self):
+        def image_id(image):
+            return json.loads(run("rbd", "info", "--format", "json", image, conf=self.cluster.conf).stdout)["id"]
+
+        run("rbd", "namespace", "create", "p/blue", conf=self.cluster.conf)
+        for image in ["p/disk", "p/blue/disk", "p/other"]:
+            run("rbd", "create", "--size", "8M", image, conf=self.cluster.conf)
+        disk, blue, other = [f"{place}{image_id(f'{place}{name}')}" for place, name in
+                             [("p/", "disk"), ("p/blue/", "disk"), ("p/", "other")]]
+        # By name, in a namespace, and by id as before.
+        self.qos("set", "image:p/disk", "--weight", "5")
+        self.qos("set", "image:p/blue/disk", "--weight", "6")
+        self.qos("set", f"image:{other}", "--weight", "7")
+        self.qos("set", "pool:p", "--weight", "8")
+
+        def names():
+            return {name: (of["weight"], of.get("image")) for name, of in self.tenants().items()}
+
+        self.assertEqual(names(), {f"image:{disk}": (5, "disk"), f"image:{blue}": (6, "disk"),
+                                   f"image:{other}": (7, "other"), "pool:p": (8, None)})
+        # A promise is the image's, whatever name it has.
+        run("rbd", "rename", "p/disk", "p/renamed", conf=self.cluster.conf)
+        plain = self.qos("ls").stdout.splitlines()
+        self.assertRegex(plain[0], r"^TENANT .* IMAGE$")
+        self.assertRegex(next(line for line in plain if disk in line), r" 5 .* renamed$")
+        self.assertRegex(next(line for line in plain if "pool:p" in line), r" 8 [ -]*$")
+        self.assertIn("weight: 5\n", self.qos("show", "image:p/renamed").stdout)
+        for gone, said in [("image:p/disk", "image:p/disk: there is no image of that name or id"),
+                           ("image:nosuch/disk", "'nosuch' is no pool"), ("image:p", "is no tenant: client.NAME")]:
+            refused = self.qos("set", gone, "--weight", "5", check=False)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(said, refused.stderr)
+        self.qos("rm", "image:p/renamed")
+        # What is left of an image that is gone can still be taken back.
+        run("rbd", "rm", "--no-progress", "p/other", conf=self.cluster.conf)
+        self.assertEqual(names(), {f"image:{blue}": (6, "disk"), f"image:{other}": (7, None), "pool:p": (8, None)})
+        self.qos("rm", f"image:{other}")
+        self.assertEqual(names(), {f"image:{blue}": (6, "disk"), "pool:p": (8, None)})
 
     def test_a_reservation_is_kept_beside_a_hog(self):
         self.keep_promises()
@@ -125,6 +163,7 @@ class Tenants(OwnCluster):
         self.assertGreater(victim["latency_ms"], 1)
         plain = top()
         load.join()
+        self.assertEqual(json.loads(top("--format", "json"))["osds_not_counted"], [])
         self.assertRegex(plain, r"TENANT +OPS/S +SHARE +MB/S +LATENCY +RESERVATION +LIMIT")
         self.assertRegex(plain, r"\nclient.victim +[\d.]+ +[\d.]+% +[\d.]+ +[\d.]+ ms +- +60 +- +1\n")
 

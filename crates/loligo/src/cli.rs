@@ -237,14 +237,14 @@ pub(crate) struct At {
 }
 
 /// `loligo qos`. A tenant is an entity (client.NAME), a pool (pool:POOL), a namespace (namespace:POOL/NAMESPACE) or an RBD
-/// image by its id (image:POOL/[NAMESPACE/]ID).
+/// image by its name or id (image:POOL/[NAMESPACE/]IMAGE); a promise is the image's, whatever name it has later.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QosVerb {
     /// Promise a tenant a share of service; what is not named stays as it is, 0 takes it back
     Set {
         #[command(flatten)]
         at: At,
-        /// client.NAME, pool:POOL, namespace:POOL/NAMESPACE or image:POOL/[NAMESPACE/]ID
+        /// client.NAME, pool:POOL, namespace:POOL/NAMESPACE or image:POOL/[NAMESPACE/]IMAGE
         #[arg(value_name = "TENANT")]
         tenant: String,
         /// At least so many operations a second, of up to 64 KiB each, from the whole cluster

@@ -16,6 +16,7 @@ mod cluster_dir;
 mod conf;
 mod daemons;
 mod down;
+mod images;
 mod join;
 mod layout;
 mod logging;

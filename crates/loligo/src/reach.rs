@@ -4,12 +4,13 @@ use crate::cluster_dir::ClusterDir;
 use crate::daemons::{ClusterConfig, read_key};
 use anyhow::{Context, bail};
 use rt::ask::Asker;
+use rt::errand::{Found, Question};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wire::cephx::AuthName;
 use wire::types::EntityType;
 
-/// How long the monitor may take to answer.
+/// How long monitor and OSDs may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// A cluster that runs somewhere.
@@ -39,6 +40,11 @@ impl Reach {
         let keyring = keyring.with_context(|| format!("{}: there is no keyring of {admin}", conf.display()))?;
         let asker = cluster.asker(admin.clone(), read_key(keyring, &admin)?);
         Ok(Reach { cluster, asker })
+    }
+
+    /// Finds out something from OSDs.
+    pub(crate) fn find_out(&self, questions: &[Question]) -> anyhow::Result<Vec<Found>> {
+        Ok(self.asker.find_out(questions, ANSWER_LIMIT)?)
     }
 
     /// Asks the monitor. What it refuses is an error in its words.

@@ -1,8 +1,14 @@
 """Tenants as an operator promises them and stock clients get them: limits that are one in all, reservations beside hogs,
 what cannot be kept refused."""
 import json
+import os
+import pty
+import select
+import signal
+import subprocess
 import threading
 import unittest
+from pathlib import Path
 
 from harness import Loligo, OwnCluster, run, wait_for
 
@@ -166,6 +172,58 @@ class Tenants(OwnCluster):
         self.assertEqual(json.loads(top("--format", "json"))["osds_not_counted"], [])
         self.assertRegex(plain, r"TENANT +OPS/S +SHARE +MB/S +LATENCY +RESERVATION +LIMIT")
         self.assertRegex(plain, r"\nclient.victim +[\d.]+ +[\d.]+% +[\d.]+ +[\d.]+ ms +- +60 +- +1\n")
+
+    def test_top_asks_all_osds_wherever_they_run(self):
+        self.qos("set", "pool:p", "--weight", "5")
+        # As if they ran on other machines: nothing of them can be reached by a path of this one.
+        for socket in Path(self.cluster.dir, "run").glob("*.asok"):
+            socket.unlink()
+        stop = threading.Event()
+
+        def write():
+            while not stop.is_set():
+                run("rados", "-p", "p", "bench", "1", "write", "-b", "4096", conf=self.cluster.conf)
+
+        load = threading.Thread(target=write)
+        load.start()
+        try:
+            served = [json.loads(self.cluster.ceph("tell", f"osd.{osd}", "dump_tenants").stdout)["tenants"][0]["ops"]
+                      for osd in range(OSDS)]
+
+            def rate():
+                out = run(Loligo.binary(), "top", "--once", "--format", "json", conf=self.cluster.conf).stdout
+                seen = json.loads(out)
+                self.assertEqual(seen["osds_not_counted"], [])
+                return {row["tenant"]: row["ops_per_s"] for row in seen["tenants"]}["pool:p"] > 10
+
+            wait_for(rate, "the pool's writes are seen")
+            now = [json.loads(self.cluster.ceph("tell", f"osd.{osd}", "dump_tenants").stdout)["tenants"][0]["ops"]
+                   for osd in range(OSDS)]
+            self.assertTrue(all(after > before for before, after in zip(served, now)), f"{served} {now}")
+            self.assertGreaterEqual(self.views_on_a_terminal(), 3)
+        finally:
+            stop.set()
+            load.join()
+
+    def views_on_a_terminal(self):
+        """How often `top` draws its view in place in some seconds, until Ctrl-C."""
+        ours, its = pty.openpty()
+        line = [Loligo.binary(), "top", "--dir", self.cluster.dir, "--interval", "0.3"]
+        with subprocess.Popen([str(word) for word in line], stdin=its, stdout=its, stderr=its) as top:
+            os.close(its)
+            seen = b""
+            try:
+                def enough():
+                    nonlocal seen
+                    if select.select([ours], [], [], 0)[0]:
+                        seen += os.read(ours, 65536)
+                    return seen.count(b"\x1b[H\x1b[JTENANT") >= 3
+
+                wait_for(enough, "three views", seconds=30)
+            finally:
+                top.send_signal(signal.SIGINT)
+                os.close(ours)
+        return seen.count(b"pool:p ")
 
     def test_what_cannot_be_kept_is_refused(self):
         refused = self.qos("set", "client.victim", "--reservation", "10", check=False)

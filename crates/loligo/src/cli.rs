@@ -295,7 +295,7 @@ pub(crate) enum QosVerb {
 /// `loligo top`.
 #[derive(Debug, Parser)]
 pub(crate) struct TopArgs {
-    /// Which cluster; its OSDs on this machine are asked
+    /// Which cluster; all of its OSDs are asked
     #[command(flatten)]
     pub(crate) at: At,
     /// Seconds between two looks

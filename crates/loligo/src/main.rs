@@ -10,7 +10,6 @@
 #[macro_use]
 mod out;
 
-mod admin_client;
 mod cli;
 mod cluster_dir;
 mod conf;

@@ -16,8 +16,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// A cluster that runs somewhere.
 #[derive(Debug)]
 pub(crate) struct Reach {
-    /// What its configuration says.
-    pub(crate) cluster: ClusterConfig,
     asker: Asker,
 }
 
@@ -28,7 +26,7 @@ impl Reach {
             let dir = ClusterDir::new(dir)?;
             let cluster = ClusterConfig::read(&dir)?;
             let asker = cluster.admin_asker(&dir)?;
-            return Ok(Reach { cluster, asker });
+            return Ok(Reach { asker });
         }
         let Some(conf) = std::env::var_os("CEPH_CONF").map(PathBuf::from) else {
             bail!("which cluster? say --dir DIR, or set CEPH_CONF to its ceph.conf");
@@ -39,7 +37,7 @@ impl Reach {
         let keyring = places.iter().find(|path| path.exists());
         let keyring = keyring.with_context(|| format!("{}: there is no keyring of {admin}", conf.display()))?;
         let asker = cluster.asker(admin.clone(), read_key(keyring, &admin)?);
-        Ok(Reach { cluster, asker })
+        Ok(Reach { asker })
     }
 
     /// Finds out something from OSDs.

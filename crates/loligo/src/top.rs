@@ -1,13 +1,15 @@
 //! `loligo top`: what each tenant gets now, beside what it is promised.
 //!
-//! Asks the OSDs of this machine twice, some time apart, and shows the difference. On a terminal the view is drawn again in
-//! place until it is interrupted; elsewhere each is printed below the one before.
+//! Asks all OSDs twice, some time apart, and shows the difference. On a terminal the view is drawn again in place until it is
+//! interrupted; elsewhere each is printed below the one before. An OSD that was not there at one of the two moments is not
+//! counted, and named.
 
-use crate::admin_client;
 use crate::cli::{Format, TopArgs};
-use crate::daemons::ClusterConfig;
+use crate::images::Images;
 use crate::reach::Reach;
 use anyhow::{Context, bail};
+use base::OsdId;
+use rt::errand::Question;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,24 +30,20 @@ struct Done {
     latency_s: f64,
 }
 
-/// A tenant's promise, and what was done for it.
-#[derive(Clone, Default)]
-struct Tenant {
-    promise: Value,
-    done: Done,
-}
+/// What one OSD said: of each tenant its promise, and what was done for it.
+type Said = BTreeMap<String, (Value, Done)>;
 
-/// What all OSDs said at one moment.
+/// What OSDs said at one moment; none who did not answer.
 struct View {
     at: Instant,
-    tenants: BTreeMap<String, Tenant>,
-    /// OSDs that do not run on this machine, or not at all.
-    unreached: Vec<i32>,
+    osds: BTreeMap<i32, Option<Said>>,
 }
 
 /// What a tenant gets.
 struct Row {
     tenant: String,
+    /// Its name, where it is an image that has one.
+    image: Option<String>,
     promise: Value,
     ops: f64,
     bytes: f64,
@@ -56,15 +54,19 @@ struct Row {
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
     let reach = Reach::new(args.at.dir.as_deref())?;
     let apart = Duration::from_secs_f64(args.interval.clamp(0.1, 3600.0));
+    let images = Images::new(&reach)?;
     let mut before = look(&reach)?;
     let in_place = std::io::stdout().is_terminal() && args.format == Format::Plain && !args.once;
     loop {
         std::thread::sleep(apart);
         let now = look(&reach)?;
-        let rows = rows(&before, &now);
+        let mut rows = rows(&before, &now);
+        let names = images.names(rows.iter().map(|row| &row.tenant[..]))?;
+        rows.iter_mut().for_each(|row| row.image = names.get(&row.tenant).cloned());
+        let uncounted = uncounted(&before, &now);
         let text = match args.format {
-            Format::Plain => plain(&rows, &now),
-            Format::Json => format!("{}\n", as_json(&rows, &now)),
+            Format::Plain => plain(&rows, &uncounted),
+            Format::Json => format!("{}\n", as_json(&rows, &uncounted)),
         };
         if in_place {
             say_as_is!("{REDRAW}");
@@ -80,59 +82,66 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
 fn look(reach: &Reach) -> anyhow::Result<View> {
     let osds = reach.ask(&json!({ "prefix": "osd ls", "format": "json" }))?;
     let osds: Vec<i32> = serde_json::from_slice(&osds).context("the monitor's list of OSDs")?;
-    let mut view = View { at: Instant::now(), tenants: BTreeMap::new(), unreached: Vec::new() };
-    for id in &osds {
-        match ask_osd(&reach.cluster, *id) {
-            Some(dump) => add(&mut view.tenants, &dump),
-            None => view.unreached.push(*id),
-        }
+    let command = json!({ "prefix": "dump_tenants", "format": "json" }).to_string();
+    let questions: Vec<Question> = osds.iter().map(|id| Question::Tell(OsdId(*id), command.clone())).collect();
+    let answers = reach.find_out(&questions)?;
+    let said = |answer: &[u8]| serde_json::from_slice(answer).ok().map(|dump| said(&dump));
+    let osds: BTreeMap<i32, Option<Said>> =
+        osds.into_iter().zip(answers).map(|(id, answer)| (id, answer.ok().and_then(|answer| said(&answer)))).collect();
+    if osds.values().all(Option::is_none) {
+        bail!("none of the cluster's OSDs answers");
     }
-    if view.unreached.len() == osds.len() {
-        bail!("none of the cluster's OSDs runs on this machine");
-    }
-    Ok(view)
+    Ok(View { at: Instant::now(), osds })
 }
 
-fn ask_osd(cluster: &ClusterConfig, id: i32) -> Option<Value> {
-    let socket = cluster.admin_socket(&format!("osd.{id}"))?;
-    admin_client::ask(&socket, "dump_tenants").ok()
-}
-
-/// Adds what one OSD says.
-fn add(tenants: &mut BTreeMap<String, Tenant>, dump: &Value) {
+fn said(dump: &Value) -> Said {
     let listed = dump["tenants"].as_array().into_iter().flatten();
     let listed = listed.filter_map(|entry| Some((entry["tenant"].as_str()?, entry)));
-    for (name, entry) in listed.chain([(OTHERS, &dump["others"])]) {
-        let tenant = tenants.entry(name.to_owned()).or_default();
-        tenant.promise = entry.clone();
-        tenant.done.ops += entry["ops"].as_u64().unwrap_or(0);
-        tenant.done.bytes += entry["bytes"].as_u64().unwrap_or(0);
-        tenant.done.latency_s += entry["latency_sum"].as_f64().unwrap_or(0.0);
-    }
+    let done = |entry: &Value| Done {
+        ops: entry["ops"].as_u64().unwrap_or(0),
+        bytes: entry["bytes"].as_u64().unwrap_or(0),
+        latency_s: entry["latency_sum"].as_f64().unwrap_or(0.0),
+    };
+    let all = listed.chain([(OTHERS, &dump["others"])]);
+    all.map(|(name, entry)| (name.to_owned(), (entry.clone(), done(entry)))).collect()
+}
+
+/// OSDs that did not answer at one of both moments.
+fn uncounted(before: &View, now: &View) -> Vec<i32> {
+    let answered = |view: &View, id: &i32| view.osds.get(id).is_some_and(Option::is_some);
+    now.osds.keys().copied().filter(|id| !answered(before, id) || !answered(now, id)).collect()
 }
 
 /// The most busy first, those of nobody in particular last.
 fn rows(before: &View, now: &View) -> Vec<Row> {
     let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-3);
-    let row = |(name, tenant): (&String, &Tenant)| {
-        let old = before.tenants.get(name).map(|tenant| tenant.done.clone()).unwrap_or_default();
-        // An OSD that was restarted begins at nothing.
-        let ops = tenant.done.ops.saturating_sub(old.ops) as f64;
-        let latency_s = (tenant.done.latency_s - old.latency_s).max(0.0);
-        Row {
-            tenant: name.clone(),
-            promise: tenant.promise.clone(),
-            ops: ops / seconds,
-            bytes: tenant.done.bytes.saturating_sub(old.bytes) as f64 / seconds,
-            latency_ms: if ops > 0.0 { latency_s / ops * 1000.0 } else { 0.0 },
+    let mut all: BTreeMap<&String, (&Value, Done)> = BTreeMap::new();
+    for (id, said) in &now.osds {
+        let (Some(said), Some(Some(old))) = (said, before.osds.get(id)) else { continue };
+        for (tenant, (promise, done)) in said {
+            // An OSD that was restarted begins at nothing.
+            let old =
+                old.get(tenant).map(|(_, done)| done.clone()).filter(|old| old.ops <= done.ops).unwrap_or_default();
+            let sum = &mut all.entry(tenant).or_insert_with(|| (promise, Done::default())).1;
+            sum.ops += done.ops - old.ops;
+            sum.bytes += done.bytes.saturating_sub(old.bytes);
+            sum.latency_s += (done.latency_s - old.latency_s).max(0.0);
         }
+    }
+    let row = |(tenant, (promise, done)): (&String, (&Value, Done))| Row {
+        tenant: tenant.clone(),
+        image: None,
+        promise: promise.clone(),
+        ops: done.ops as f64 / seconds,
+        bytes: done.bytes as f64 / seconds,
+        latency_ms: if done.ops > 0 { done.latency_s / done.ops as f64 * 1000.0 } else { 0.0 },
     };
-    let mut rows: Vec<Row> = now.tenants.iter().map(row).collect();
+    let mut rows: Vec<Row> = all.into_iter().map(row).collect();
     rows.sort_by(|a, b| (a.tenant == OTHERS).cmp(&(b.tenant == OTHERS)).then(b.ops.total_cmp(&a.ops)));
     rows
 }
 
-fn plain(rows: &[Row], view: &View) -> String {
+fn plain(rows: &[Row], uncounted: &[i32]) -> String {
     let all: f64 = rows.iter().map(|row| row.ops).sum();
     let width = rows.iter().map(|row| row.tenant.chars().count()).max().unwrap_or(0).max(10);
     let mut text = format!(
@@ -146,7 +155,7 @@ fn plain(rows: &[Row], view: &View) -> String {
         let limit_mb = figure("limit_bytes").map_or("-".to_owned(), |bytes| format!("{:.1}", bytes as f64 / 1e6));
         let _ = writeln!(
             text,
-            "{:width$} {:>9.1} {:>5.1}% {:>9.2} {:>6.2} ms {:>11} {:>9} {:>9} {:>6}",
+            "{:width$} {:>9.1} {:>5.1}% {:>9.2} {:>6.2} ms {:>11} {:>9} {:>9} {:>6}{}",
             row.tenant,
             row.ops,
             share,
@@ -156,15 +165,16 @@ fn plain(rows: &[Row], view: &View) -> String {
             shown("limit"),
             limit_mb,
             shown("weight"),
+            row.image.as_ref().map_or(String::new(), |name| format!("  {name}")),
         );
     }
-    for osd in &view.unreached {
-        let _ = writeln!(text, "osd.{osd} is not counted: it does not answer on this machine");
+    for osd in uncounted {
+        let _ = writeln!(text, "osd.{osd} is not counted: it did not answer");
     }
     text
 }
 
-fn as_json(rows: &[Row], view: &View) -> Value {
+fn as_json(rows: &[Row], uncounted: &[i32]) -> Value {
     let row = |row: &Row| {
         let mut value = json!({
             "tenant": if row.tenant == OTHERS { Value::Null } else { json!(row.tenant) },
@@ -172,6 +182,9 @@ fn as_json(rows: &[Row], view: &View) -> Value {
             "bytes_per_s": row.bytes,
             "latency_ms": row.latency_ms,
         });
+        if let Some(name) = &row.image {
+            value["image"] = json!(name);
+        }
         for figure in ["reservation", "reservation_bytes", "weight", "limit", "limit_bytes"] {
             if row.tenant != OTHERS {
                 value[figure] = row.promise[figure].clone();
@@ -179,5 +192,5 @@ fn as_json(rows: &[Row], view: &View) -> Value {
         }
         value
     };
-    json!({ "tenants": rows.iter().map(row).collect::<Vec<_>>(), "osds_not_counted": view.unreached })
+    json!({ "tenants": rows.iter().map(row).collect::<Vec<_>>(), "osds_not_counted": uncounted })
 }

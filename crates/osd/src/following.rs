@@ -59,7 +59,10 @@ impl Osd {
             moved.extend(change.moved);
             for pg in change.gone {
                 moved.remove(&pg);
-                self.remove_pg(pg);
+                // A start finds here what a map that comes later has made again.
+                if self.pgs.get(&pg).is_none_or(|pg| pg.info.resized_at <= next.map.epoch) {
+                    self.remove_pg(pg);
+                }
             }
             self.core.full_pools.follow(&next.map);
             last = Arc::clone(&next.map);

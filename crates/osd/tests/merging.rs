@@ -202,3 +202,27 @@ fn a_holder_that_was_away_is_filled_after_the_merge() {
     assert_filled(&mut c, 40, 3);
     assert_same(&c, 40);
 }
+
+/// Power went when a group had been joined and divided again, and another was not durable as it had become. The start went
+/// from the old map on: by the one that joined the group it was no more, and what the last life had made of a later one was
+/// deleted.
+#[test]
+fn what_was_joined_and_divided_again_is_not_deleted_after_a_start() {
+    let mut c = Cluster::new(37, 1, 1, 1, 4);
+    fill(&mut c, 40, 1);
+    c.hold_commits_of(0, Some(PgId::new(POOL, 0)));
+    announce(&mut c);
+    c.settle();
+    assert_eq!(pg_num(&c), 3, "{:#?}", c.log);
+    edit(&mut c, |pool| {
+        (pool.pg_num, pool.pg_num_target, pool.pg_num_pending) = (4, 4, 4);
+    });
+    c.settle_for(Duration::from_secs(1));
+    let divided = held(&c, 0, PgId::new(POOL, 3));
+    assert!(!divided.is_empty());
+    c.kill(0);
+    c.start(0);
+    c.settle();
+    assert_eq!(held(&c, 0, PgId::new(POOL, 3)), divided);
+    assert_filled(&mut c, 40, 1);
+}

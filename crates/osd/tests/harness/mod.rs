@@ -43,8 +43,16 @@ struct Node {
 
 /// What an OSD's drive would still have if the power went, and what it has not confirmed.
 struct Held {
+    /// Whose writes; all groups', if none is named.
+    of: Option<PgId>,
     durable: MemoryStore,
     unconfirmed: Vec<(store::CommitId, Result<(), StoreError>)>,
+}
+
+impl Held {
+    fn holds(&self, collection: CollectionId) -> bool {
+        matches!(collection, CollectionId::Pg(pg) if self.of.is_none_or(|of| of == pg))
+    }
 }
 
 pub(crate) struct Cluster {
@@ -187,9 +195,14 @@ impl Cluster {
 
     /// From now on nothing that an OSD's groups write is durable, and it is lost if the OSD is killed.
     pub(crate) fn hold_commits(&mut self, id: i32) {
+        self.hold_commits_of(id, None);
+    }
+
+    /// The same, of one group alone where one is named.
+    pub(crate) fn hold_commits_of(&mut self, id: i32, of: Option<PgId>) {
         let node = self.nodes.get_mut(&id).expect("it runs");
         let durable = MemoryStore::from_records(node.store.records()).expect("a store reads its own image");
-        node.held = Some(Held { durable, unconfirmed: Vec::new() });
+        node.held = Some(Held { of, durable, unconfirmed: Vec::new() });
     }
 
     /// All of it is durable.
@@ -453,7 +466,7 @@ impl Cluster {
                     node.osd.handle_committed(self.now, id, Err(rot()));
                 }
                 Command::Commit { id, transaction } => match &mut node.held {
-                    Some(held) if matches!(transaction.collection, CollectionId::Pg(_)) => {
+                    Some(held) if held.holds(transaction.collection) => {
                         held.unconfirmed.push((id, node.store.commit(&transaction)));
                     }
                     held => {

@@ -285,3 +285,47 @@ fn acknowledged_appends_survive_random_faults() {
         assert_eq!(seen, expected, "seed {seed}: every append once; log {:#?}", c.log);
     }
 }
+
+/// A holder told of what it had, went down in the map while another was still waited for, and was taken for the authority
+/// all the same. It could not be asked for its log, and nobody asked when it was up again.
+#[test]
+fn a_holder_that_goes_down_after_it_has_told_is_asked_again() {
+    let mut c = Cluster::new(41, 3, 1, 1, 1);
+    let (_, _, first) = c.locate("o0");
+    for i in 0..20 {
+        assert_eq!(c.write(&format!("o{i}"), b"first"), 0);
+    }
+    // Nobody is clean from now on, so that all who had it are asked.
+    let pace = |c: &mut Cluster, sleep: &str| {
+        for osd in 0..3 {
+            c.admin(osd, &format!(r#"{{"prefix":"config set","var":"osd_recovery_sleep","val":["{sleep}"]}}"#));
+        }
+    };
+    pace(&mut c, "3600");
+    c.mark_out(first);
+    c.settle();
+    let (_, _, second) = c.locate("o0");
+    assert_eq!(c.write("new", b"second"), 0);
+    let third = 3 - first - second;
+    c.cut.push((third, first));
+    c.mark_out(second);
+    c.settle_for(Duration::from_secs(1));
+    assert_eq!((c.locate("o0").2, c.active()), (third, 0));
+    c.unmapped.push(second);
+    c.mark_down(second);
+    c.settle_for(Duration::from_secs(20));
+    c.cut.clear();
+    c.settle_for(Duration::from_secs(1));
+    // The next map that the third sees shows the second as up again.
+    c.unmapped = vec![third];
+    c.publish(|_, _| {});
+    c.settle();
+    c.unmapped.clear();
+    c.publish(|_, _| {});
+    c.settle();
+    pace(&mut c, "0");
+    c.settle();
+    assert_eq!(c.active(), 1, "{:#?}", c.log);
+    assert_eq!(c.read("new").as_deref(), Ok(&b"second"[..]));
+    assert_eq!(c.read("o7").as_deref(), Ok(&b"first"[..]));
+}

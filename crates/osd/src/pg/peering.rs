@@ -427,10 +427,11 @@ impl Pg {
         let Role::Peering(peering) = &mut self.role else { return };
         match &mut peering.step {
             Step::Asking(waiting) => {
-                // Who went down will not answer; who came up may know more.
+                // Who went down will not answer, nor be asked for what it has told of; who came up may know more.
                 let known: BTreeSet<OsdId> = peering.answers.keys().copied().collect();
                 let new = wanted.iter().any(|osd| !known.contains(osd) && !waiting.contains(osd));
-                if new {
+                let gone = known.iter().any(|osd| *osd != core.me() && !core.map.is_up(*osd));
+                if new || gone {
                     return self.start_peering(core);
                 }
                 waiting.retain(|osd| wanted.contains(osd));

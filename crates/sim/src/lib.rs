@@ -22,6 +22,7 @@ mod check;
 mod clock;
 mod cluster;
 mod disk;
+mod exile;
 mod extent_disk;
 mod faults;
 mod fills;

@@ -38,6 +38,8 @@ pub struct Options {
     pub ambushes: bool,
     /// Whether disks hang, and their machines then lose power, when others come back.
     pub ailing_disks: bool,
+    /// Whether OSDs that are marked down, and clients with them, hear nobody who could tell them.
+    pub exiles: bool,
     /// Whether a disk is lost for good, once, where at least two members have what was acknowledged. Never drawn.
     pub disk_loss: bool,
     /// How long an OSD keeps a session whose peer is away: with little, sessions end between OSDs that both live.
@@ -139,6 +141,7 @@ impl Options {
             grace: Duration::from_secs([2, 4, 20][rng.below(3) as usize]),
             readers: [0, 0, 1, 2][rng.below(4) as usize].min(clients - 1),
             ailing_disks: rng.chance(1, 2),
+            exiles: rng.chance(1, 2),
             disk_loss: false,
             ask_once: later.chance(1, 2),
             rest: Duration::from_millis([0, 0, 5000, 40_000][later.below(4) as usize]),
@@ -162,7 +165,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 38] {
+    fn values(&self) -> [(&'static str, String); 39] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -180,6 +183,7 @@ impl Options {
             ("bursts", self.bursts.to_string()),
             ("ambushes", self.ambushes.to_string()),
             ("ailing-disks", self.ailing_disks.to_string()),
+            ("exiles", self.exiles.to_string()),
             ("disk-loss", self.disk_loss.to_string()),
             ("standby-ms", ms(self.standby)),
             ("grace-ms", ms(self.grace)),
@@ -234,6 +238,7 @@ impl Options {
         add(&|o| o.bursts = false);
         add(&|o| o.ambushes = false);
         add(&|o| o.ailing_disks = false);
+        add(&|o| o.exiles = false);
         add(&|o| o.disk_loss = false);
         add(&|o| o.loose_disks = false);
         add(&|o| o.outage = Duration::from_secs(15));

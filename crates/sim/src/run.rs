@@ -10,9 +10,9 @@ use crate::node::{Node, NodeId};
 use crate::options::{Options, Report};
 use crate::rests::Rests;
 use crate::snapshots::Snapshots;
-use crate::workload::Workload;
+use crate::workload::{self, Workload};
 use crate::world::{BEGINNING, Event, World};
-use base::{Bug, Duration, Instant, OsdId, PoolId};
+use base::{Bug, Duration, Instant, OsdId, PoolId, Rng};
 use client::{CommandId, CommandReply, Failure, OpId, Reply, Request, Target};
 use maps::{OsdMap, PgPool};
 use std::collections::BTreeSet;
@@ -68,6 +68,8 @@ pub(crate) struct Run {
     pub(crate) work: Workload,
     rests: Rests,
     snapshots: Snapshots,
+    /// Decides who is exiled: a stream of its own, so that the rest is drawn as without.
+    pub(crate) exile: Rng,
     pub(crate) pool: PoolId,
     working: bool,
     /// Whether a disk was lost for good.
@@ -95,6 +97,7 @@ impl Run {
             work,
             rests: Rests::new(options.seed, options.clients, options.rest),
             snapshots,
+            exile: Rng::new(options.seed ^ 0x0065_7869_6C65_6421),
             pool: PoolId(0),
             working: false,
             disk_lost: false,
@@ -372,6 +375,10 @@ impl Run {
                 }
                 self.submit(client, id, request);
             }
+            Event::Look { client } if self.working => {
+                let (id, request) = self.work.next(self.pool, workload::LOOK, true);
+                self.submit(client, id, request);
+            }
             _ => {}
         }
     }
@@ -403,7 +410,7 @@ impl Run {
                 continue;
             }
             let Some(pending) = self.work.end(done) else { continue };
-            if self.working {
+            if self.working && pending.slot != workload::LOOK {
                 let client = node.0 - self.cluster.client(0).0;
                 self.go_on(client, pending.slot);
             }
@@ -476,7 +483,6 @@ mod tests {
     use super::*;
     use crate::check::linear::Ask;
     use crate::faults::Faults;
-    use crate::workload;
 
     /// A cluster that has its pool.
     fn prepared(options: &Options) -> Run {

@@ -40,6 +40,7 @@ impl Run {
             self.crash(self.cluster.osd(osd), 3);
         }
         self.may_fill_a_disk();
+        self.may_exile();
         if self.waits_for_moment(kind) {
             return;
         }

@@ -61,6 +61,8 @@ const IMPATIENT: (u64, u64) = (1, 8);
 /// Marks the second of two requests where there should be one.
 const SECOND: u64 = 1 << 62;
 
+/// The slot of reads that clients make beside their work.
+pub(crate) const LOOK: u32 = u32::MAX - 1;
 /// The slot of the final reads.
 const FINAL: u32 = u32::MAX;
 

@@ -65,6 +65,8 @@ pub(crate) enum Event {
     Caught { kind: Fault, node: NodeId },
     /// A disk begins to hang, before a machine comes back.
     Ail { back_at: Instant },
+    /// A client looks at some object beside its work.
+    Look { client: usize },
     /// A client goes on with its work.
     Work { client: usize, slot: u32 },
 }
@@ -149,7 +151,7 @@ impl World {
             self.trace.number(at.0);
             match event {
                 Event::Fault | Event::Caught { .. } | Event::Ail { .. } => return Some(event),
-                Event::Work { .. } | Event::Start(_) => return Some(event),
+                Event::Work { .. } | Event::Look { .. } | Event::Start(_) => return Some(event),
                 event => {
                     let happened = self.ended(event).and_then(|event| self.in_turn(event));
                     let happened = happened.and_then(|event| self.happen(event));
@@ -230,7 +232,7 @@ impl World {
                 self.network.whose(*pipe, *side)
             }
             Event::Disk { .. } | Event::Free(_) | Event::Start(_) => None,
-            Event::Fault | Event::Caught { .. } | Event::Ail { .. } | Event::Work { .. } => None,
+            Event::Fault | Event::Caught { .. } | Event::Ail { .. } | Event::Look { .. } | Event::Work { .. } => None,
         }
         .filter(|id| self.nodes[id.0].running.is_some())
     }
@@ -348,6 +350,7 @@ impl World {
             | Event::Fault
             | Event::Caught { .. }
             | Event::Ail { .. }
+            | Event::Look { .. }
             | Event::Work { .. } => {
                 unreachable!("these are nothing that a node takes")
             }

@@ -14,13 +14,14 @@ fn must_be_well(options: &Options) -> Report {
 /// What was drawn from a seed before there were more things to draw: runs in which a bug was found go on as nearly like
 /// then as can be, for what the cluster itself has to say has become more, too.
 fn as_before(seed: u64) -> Options {
-    let (ambushes, ailing_disks, disk_loss) = (false, false, false);
+    let (ambushes, ailing_disks, exiles, disk_loss) = (false, false, false, false);
     let (loose_disks, uneven_disks) = (false, false);
     let (down_out, outage) = (Duration::from_secs(600), Duration::from_secs(15));
     let (grace, readers) = (Duration::from_secs(20), 0);
     Options {
         ambushes,
         ailing_disks,
+        exiles,
         disk_loss,
         loose_disks,
         uneven_disks,
@@ -32,11 +33,11 @@ fn as_before(seed: u64) -> Options {
     }
 }
 
-/// What was drawn before clients could rest, ask for maps once and read at snapshots, links be narrow and disks full: such
-/// runs go as they went then, to the event.
+/// What was drawn before clients could rest, ask for maps once and read at snapshots, links be narrow, disks full and OSDs
+/// exiled: such runs go as they went then, to the event.
 fn with_usual_clients(seed: u64) -> Options {
     let (ask_once, rest, snap_reads) = (false, Duration::ZERO, false);
-    Options { ask_once, rest, snap_reads, link_kb_s: 0, full_disks: false, ..Options::new(seed) }
+    Options { ask_once, rest, snap_reads, link_kb_s: 0, full_disks: false, exiles: false, ..Options::new(seed) }
 }
 
 #[test]
@@ -133,6 +134,15 @@ fn what_is_said_while_a_disk_hangs_is_not_taken_for_durable() {
         let report = run(&Options { planted: Some(bug), ..with_usual_clients(seed) });
         assert!(!report.failures.is_empty(), "{bug:?} is not found");
     }
+}
+
+/// Others went on without an OSD that they had promised not to: clients that had heard as little as it found old values.
+#[test]
+fn who_is_gone_on_without_too_early_is_found() {
+    let options = Options::new(1);
+    must_be_well(&options);
+    let report = run(&Options { planted: Some(Bug::PromisesBroken), ..options });
+    assert!(!report.failures.is_empty());
 }
 
 /// An OSD came back with an empty disk, and its maps in several messages: it counted as one who had been there since the

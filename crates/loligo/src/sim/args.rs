@@ -77,6 +77,9 @@ pub(crate) struct SimArgs {
     /// Whether disks hang, and their machines then lose power, when others come back
     #[arg(long, value_name = "BOOL")]
     ailing_disks: Option<bool>,
+    /// Whether OSDs that are marked down, and clients with them, hear nobody who could tell them
+    #[arg(long, value_name = "BOOL")]
+    exiles: Option<bool>,
     /// Whether a disk is lost for good, once, where at least two members have what was acknowledged
     #[arg(long, value_name = "BOOL")]
     disk_loss: Option<bool>,
@@ -207,6 +210,7 @@ impl SimArgs {
             bursts: self.bursts.unwrap_or(usual.bursts),
             ambushes: self.ambushes.unwrap_or(usual.ambushes),
             ailing_disks: self.ailing_disks.unwrap_or(usual.ailing_disks),
+            exiles: self.exiles.unwrap_or(usual.exiles),
             disk_loss: self.disk_loss.unwrap_or(usual.disk_loss),
             standby: self.standby_ms.map_or(usual.standby, Duration::from_millis),
             grace: self.grace_ms.map_or(usual.grace, Duration::from_millis),

@@ -148,7 +148,7 @@ impl BlockDevice {
         if self.in_flight() > 0 { self.enter(1) } else { Ok(()) }
     }
 
-    /// The requests that have ended.
+    /// The requests that had ended when `submit` or `wait` was called.
     pub fn ended(&mut self, out: &mut Vec<Ended>) {
         let mut again = Vec::new();
         for completion in self.ring.completion() {

@@ -167,7 +167,7 @@ impl ExtentDevices {
         device.push(now, id, moved(io, offset));
     }
 
-    /// Hands everything collected to the kernel.
+    /// Hands everything collected to the kernel, and lets it tell what has ended.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         self.devices.0.iter_mut().try_for_each(|(_, device)| device.submit())
     }
@@ -186,7 +186,7 @@ impl ExtentDevices {
         }
     }
 
-    /// The requests that have ended; without a time, also those that a model would hold back.
+    /// The requests that had ended when `submit` was called; without a time, also those that a model would hold back.
     pub(crate) fn ended(&mut self, now: Option<Instant>, out: &mut Vec<Ended>) -> io::Result<()> {
         let Joined(devices) = &mut self.devices;
         if devices.len() == 1 {

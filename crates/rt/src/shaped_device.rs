@@ -78,7 +78,7 @@ impl ShapedDevice {
         self.device.push(id, io);
     }
 
-    /// Hands everything collected to the kernel.
+    /// Hands everything collected to the kernel, and lets it tell what has ended.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         self.device.submit()
     }
@@ -93,7 +93,7 @@ impl ShapedDevice {
         self.device.wait()
     }
 
-    /// The requests that have ended; without a time, also those that a model would hold back.
+    /// The requests that had ended when `submit` was called; without a time, also those that a model would hold back.
     pub(crate) fn ended(&mut self, now: Option<Instant>, out: &mut Vec<Ended>) -> io::Result<()> {
         let Some(shaping) = &mut self.shaping else {
             self.device.ended(out);
@@ -181,8 +181,8 @@ mod tests {
             shaped.push(Some(began), IoId(id), Io::Read { offset: id * 4096, buf: IoBuf::new(4096) });
         }
         shaped.push(Some(began), IoId(9), Io::Discard { offset: 0, len: 4096 });
-        shaped.submit().expect("the ring works");
         while ended.len() < 9 {
+            shaped.submit().expect("the ring works");
             shaped.ended(Some(clock.now()), &mut ended).expect("there are timers");
             let took = clock.now().since(began);
             assert!(ended.len() <= 1 || took >= Duration::from_millis(20), "{} after {took:?}", ended.len());

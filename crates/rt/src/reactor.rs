@@ -17,7 +17,7 @@ use crate::linger::Linger;
 use crate::local::LocalSessions;
 use crate::metrics::PageRequest;
 use crate::preemption::Preemption;
-use crate::stream::{self, Stream};
+use crate::stream::{self, ReadRoom, Stream};
 use admin::Transport;
 use base::hash::FixedHashMap;
 use base::{Instant, rng::SecretRng};
@@ -77,6 +77,7 @@ pub(crate) struct Node<D> {
     pub(crate) carried: Transport,
     /// What streams read into that have no part of a frame waiting.
     pub(crate) read_buffer: BytesMut,
+    pub(crate) read_room: ReadRoom,
     stopped: bool,
 }
 
@@ -268,7 +269,8 @@ impl<D: Daemon + 'static> Node<D> {
         });
         let (streams, letters, carried) = (FixedHashMap::default(), Vec::new(), Transport::default());
         let read_buffer = BytesMut::new();
-        Node { clock, daemon, messenger, local, streams, letters, carried, read_buffer, stopped: false }
+        let read_room = ReadRoom::default();
+        Node { clock, daemon, messenger, local, streams, letters, carried, read_buffer, read_room, stopped: false }
     }
 
     /// Works off everything that has arrived, then writes everything that is to leave.
@@ -378,11 +380,12 @@ impl<D: Daemon + 'static> Node<D> {
         }
     }
 
-    /// Hands over bytes that a stream's task has read, of which `count` are new.
-    pub(crate) fn received(&mut self, id: StreamId, buffer: &mut BytesMut, count: usize) {
+    /// Hands over bytes that a stream's task has read, of which `count` are new; gives how many events that made.
+    pub(crate) fn received(&mut self, id: StreamId, buffer: &mut BytesMut, count: usize) -> usize {
         self.carried.msgr_recv_bytes.add(count as u64);
-        let now = self.clock.now();
+        let (now, waiting) = (self.clock.now(), self.messenger.events_waiting());
         self.messenger.received(now, id, buffer, self.daemon.auth());
+        self.messenger.events_waiting().saturating_sub(waiting)
     }
 
     /// A stream broke: the messenger decides what that means.

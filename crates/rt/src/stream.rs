@@ -22,17 +22,46 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::{AbortHandle, spawn_local};
 use wire::msgr::{Messenger, StreamId};
 
-/// Room offered to each read: several small messages, or a good part of a big one.
+/// Room offered to a read: as much where messages are so small that it holds a crowd of them, and as much where they are
+/// not.
+const READ_BYTES_SMALL: usize = 16 << 10;
 const READ_BYTES: usize = 64 << 10;
 
-/// Less room than this is not worth a system call: the buffer is renewed.
-const READ_BYTES_MIN: usize = 8 << 10;
+/// A read that brings more messages than the second has room for too many, one that brings fewer than the first for too
+/// few.
+const MESSAGES_PER_READ: std::ops::RangeInclusive<usize> = 12..=64;
+
+/// Less room than this part of what is offered is not worth a system call: the buffer is renewed.
+const READ_BYTES_LEFT: usize = 4;
 
 /// How many slices one gathered write takes. Linux takes 1024; more than a few dozen gain nothing.
 const WRITE_SLICES: usize = 64;
 
-/// Reads in a row from one socket before the pump and the other sockets get their turn.
+/// Reads, and about how many messages, in a row from one socket before the pump and the other sockets get their turn:
+/// more at a time leave the caches before they are answered, and the answers before the client has read them.
 const READS_PER_TURN: u32 = 8;
+const MESSAGES_PER_TURN: usize = 48;
+
+/// How much room a thread offers to its reads.
+#[derive(Debug)]
+pub(crate) struct ReadRoom(usize);
+
+impl Default for ReadRoom {
+    fn default() -> ReadRoom {
+        ReadRoom(READ_BYTES)
+    }
+}
+
+impl ReadRoom {
+    /// Takes note of what a read brought.
+    fn brought(&mut self, bytes: usize, messages: usize) {
+        if messages > *MESSAGES_PER_READ.end() {
+            self.0 = READ_BYTES_SMALL;
+        } else if messages < *MESSAGES_PER_READ.start() && bytes > READ_BYTES_SMALL / 2 {
+            self.0 = READ_BYTES;
+        }
+    }
+}
 
 /// A connected socket.
 #[derive(Debug)]
@@ -90,44 +119,50 @@ impl Stream {
 /// Reads until the stream ends.
 async fn read<D: Daemon + 'static>(id: StreamId, mut socket: OwnedReadHalf, shared: Rc<Shared<D>>) {
     let mut partial = BytesMut::new();
-    let mut reads = 0;
+    let (mut reads, mut messages) = (0, 0);
     loop {
         let result = poll_fn(|cx| poll_read(cx, id, &mut socket, &mut partial, &shared)).await;
         shared.work.notify_one();
-        if let Err(error) = result {
-            return shared.node.borrow_mut().fail_stream(id, &error);
+        match result {
+            Ok(brought) => (reads, messages) = (reads + 1, messages + brought),
+            Err(error) => return shared.node.borrow_mut().fail_stream(id, &error),
         }
-        reads += 1;
-        if reads % READS_PER_TURN == 0 {
+        if reads >= READS_PER_TURN || messages >= MESSAGES_PER_TURN {
+            (reads, messages) = (0, 0);
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// Reads once and hands what came to the messenger; `partial` keeps what is no whole frame yet.
+/// Reads once and hands what came to the messenger; `partial` keeps what is no whole frame yet. Says how many messages
+/// that completed.
 fn poll_read<D: Daemon + 'static>(
     cx: &mut Context<'_>,
     id: StreamId,
     socket: &mut OwnedReadHalf,
     partial: &mut BytesMut,
     shared: &Shared<D>,
-) -> Poll<io::Result<()>> {
+) -> Poll<io::Result<usize>> {
     let mut node = shared.node.borrow_mut();
     let own = !partial.is_empty();
     let mut buffer = std::mem::take(if own { partial } else { &mut node.read_buffer });
-    let want = node.messenger.want(id);
-    if buffer.capacity() - buffer.len() < want.max(READ_BYTES_MIN) {
+    let (want, room) = (node.messenger.want(id), node.read_room.0);
+    if buffer.is_empty() && buffer.capacity() > room {
+        buffer = BytesMut::new();
+    }
+    if buffer.capacity() - buffer.len() < want.max(room / READ_BYTES_LEFT) {
         match node.messenger.data_at(id) {
             Some(at) => buffer = with_data_aligned(&buffer, at, want),
-            None => buffer.reserve(want.max(READ_BYTES)),
+            None => buffer.reserve(want.max(room)),
         }
     }
     let read = pin!(socket.read_buf(&mut buffer)).poll(cx);
     let result = match read {
         Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
         Poll::Ready(Ok(count)) => {
-            node.received(id, &mut buffer, count);
-            Poll::Ready(Ok(()))
+            let messages = node.received(id, &mut buffer, count);
+            node.read_room.brought(count, messages);
+            Poll::Ready(Ok(messages))
         }
         Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
         Poll::Pending => Poll::Pending,

@@ -243,6 +243,11 @@ impl Messenger {
         }
     }
 
+    /// How many events `poll_event` has to give.
+    pub fn events_waiting(&self) -> usize {
+        self.events.len()
+    }
+
     /// The next thing to tell the engine.
     pub fn poll_event(&mut self) -> Option<NetEvent> {
         self.events.pop_front()

@@ -139,7 +139,7 @@ fn what_is_said_while_a_disk_hangs_is_not_taken_for_durable() {
 /// Others went on without an OSD that they had promised not to: clients that had heard as little as it found old values.
 #[test]
 fn who_is_gone_on_without_too_early_is_found() {
-    let options = Options::new(1);
+    let options = Options::new(2);
     must_be_well(&options);
     let report = run(&Options { planted: Some(Bug::PromisesBroken), ..options });
     assert!(!report.failures.is_empty());

@@ -145,6 +145,15 @@ fn who_is_gone_on_without_too_early_is_found() {
     assert!(!report.failures.is_empty());
 }
 
+/// Reads at snapshots, which may tell of any time since their snapshot was asked for, made a history too long to be judged
+/// at once.
+#[test]
+fn histories_with_reads_at_snapshots_are_judged() {
+    for seed in [664, 825] {
+        assert!(must_be_well(&Options::new(seed)).operations > 500);
+    }
+}
+
 /// An OSD came back with an empty disk, and its maps in several messages: it counted as one who had been there since the
 /// last map of the first, so that a group served without what the lost disk and one who was down had.
 #[test]

@@ -1,7 +1,7 @@
 //! The record of what clients asked and were told, object by object.
 
 use super::linear::{Answer, Ask, Operation, Verdict, judge};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names one operation in the record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     objects: BTreeMap<u32, Vec<Operation>>,
+    /// What may have been true long before it was asked.
+    aged: BTreeSet<Entry>,
     clock: u64,
 }
 
@@ -35,6 +37,7 @@ impl History {
     pub(crate) fn may_be_as_old_as(&mut self, entry: Entry, since: u64) {
         let operations = self.objects.get_mut(&entry.object).expect("an entry's object is recorded");
         operations[entry.index].asked_at = since;
+        self.aged.insert(entry);
     }
 
     /// Records what it is told. What is never recorded stays unknown.
@@ -63,7 +66,7 @@ impl History {
     pub(crate) fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         for (object, operations) in &self.objects {
-            match judge(operations) {
+            match self.judge(*object, operations) {
                 Verdict::Explained => {}
                 Verdict::Impossible(operation) => {
                     let around = self.around(operations, &operation);
@@ -74,6 +77,32 @@ impl History {
             }
         }
         complaints
+    }
+
+    /// Judges all operations of an object at once. Where questions that may be about any time since long make that too many
+    /// at once, the others are judged together, and then each of these with them.
+    fn judge(&self, object: u32, operations: &[Operation]) -> Verdict {
+        let verdict = judge(operations);
+        if verdict != Verdict::Undecided {
+            return verdict;
+        }
+        let numbered = operations.iter().cloned().enumerate();
+        let (aged, mut rest): (Vec<_>, Vec<_>) =
+            numbered.partition(|(index, _)| self.aged.contains(&Entry { object, index: *index }));
+        if aged.is_empty() {
+            return verdict;
+        }
+        let alone = |rest: &[(usize, Operation)]| judge(&rest.iter().map(|(_, o)| o.clone()).collect::<Vec<_>>());
+        let mut verdict = alone(&rest);
+        for question in aged {
+            if verdict != Verdict::Explained {
+                break;
+            }
+            rest.push(question);
+            verdict = alone(&rest);
+            rest.pop();
+        }
+        verdict
     }
 
     /// The operations near one, for whoever has to understand it.

@@ -61,6 +61,23 @@ pub enum AskError {
 }
 
 impl Asker {
+    /// A reactor for a client that nobody connects to.
+    pub(crate) fn reactor_config(&self) -> ReactorConfig {
+        // The nonce tells this client from others of the same process; the driver knows the address better.
+        let nonce = u32::from_le_bytes(entropy()[..4].try_into().expect("four bytes of thirty-two"));
+        let addrs = AddrVec::one(EntityAddr::msgr2(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), nonce));
+        let me = EntityName { kind: EntityType::CLIENT, num: -1 };
+        ReactorConfig {
+            messenger: MessengerConfig::new(me, addrs),
+            entity: self.entity.to_string(),
+            listeners: Vec::new(),
+            hub: None,
+            entropy: entropy(),
+            admin_socket: None,
+            pages: None,
+        }
+    }
+
     /// Asks once.
     pub fn ask(&self, command: &str, limit: Duration) -> Result<Answer, AskError> {
         self.ask_until(command, limit, |_| true)
@@ -74,21 +91,8 @@ impl Asker {
         enough: impl Fn(&Answer) -> bool + 'static,
     ) -> Result<Answer, AskError> {
         let outcome = Rc::new(RefCell::new(Err(AskError::Silence)));
-        // The nonce tells this client from others of the same process; the driver knows the address better.
-        let nonce = u32::from_le_bytes(entropy()[..4].try_into().expect("four bytes of thirty-two"));
-        let addrs = AddrVec::one(EntityAddr::msgr2(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), nonce));
-        let me = EntityName { kind: EntityType::CLIENT, num: -1 };
-        let config = ReactorConfig {
-            messenger: MessengerConfig::new(me, addrs),
-            entity: self.entity.to_string(),
-            listeners: Vec::new(),
-            hub: None,
-            entropy: entropy(),
-            admin_socket: None,
-            pages: None,
-        };
         let theirs = outcome.clone();
-        reactor::run(config, &Stopper::default(), |now| {
+        reactor::run(self.reactor_config(), &Stopper::default(), |now| {
             let mut mon_config =
                 MonClientConfig::new(self.entity.clone(), Some(self.key.clone()), vec![self.mon.clone()]);
             mon_config.fsid = Some(self.fsid);

@@ -6,7 +6,7 @@
 use crate::ask::{AskError, Asker};
 use crate::clock::entropy;
 use crate::daemon::{Daemon, DaemonFailed, Output};
-use crate::reactor::{self, ReactorConfig, Stopper};
+use crate::reactor::{self, Stopper};
 use admin::Transport;
 use base::rng::SecretRng;
 use base::{Duration, Errno, Instant, OsdId, PoolId};
@@ -14,14 +14,11 @@ use bytes::Bytes;
 use client::{Client, ClientConfig, CommandId, OpId, Request, Target};
 use monclient::MonClientConfig;
 use std::cell::RefCell;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use wire::Decode;
 use wire::auth::Auth;
-use wire::msgr::MessengerConfig;
 use wire::net::NetEvent;
 use wire::osd::payload::KeyValues;
-use wire::types::{AddrVec, EntityAddr, EntityName, EntityType};
 
 /// One thing to find out.
 #[derive(Clone, Debug)]
@@ -57,19 +54,8 @@ impl Asker {
     /// Runs an errand; gives what was found to each question in its place.
     pub fn find_out(&self, questions: &[Question], limit: Duration) -> Result<Vec<Found>, AskError> {
         let found = Rc::new(RefCell::new(Ok(vec![Err(Errno::ETIMEDOUT); questions.len()])));
-        let nonce = u32::from_le_bytes(entropy()[..4].try_into().expect("four bytes of thirty-two"));
-        let addrs = AddrVec::one(EntityAddr::msgr2(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), nonce));
-        let config = ReactorConfig {
-            messenger: MessengerConfig::new(EntityName { kind: EntityType::CLIENT, num: -1 }, addrs),
-            entity: self.entity.to_string(),
-            listeners: Vec::new(),
-            hub: None,
-            entropy: entropy(),
-            admin_socket: None,
-            pages: None,
-        };
         let theirs = found.clone();
-        reactor::run(config, &Stopper::default(), |now| {
+        reactor::run(self.reactor_config(), &Stopper::default(), |now| {
             let mut mon = MonClientConfig::new(self.entity.clone(), Some(self.key.clone()), vec![self.mon.clone()]);
             mon.fsid = Some(self.fsid);
             let config = ClientConfig { mon, features: wire::msgr::features::SUPPORTED, follows_maps: true };

@@ -296,17 +296,22 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_max_pg_log_entries", Uint, "10000", "Log entries a placement group keeps at most").min(1.0),
     option("osd_pg_log_trim_min", Uint, "100", "Log entries that one trim removes at least").min(1.0),
     option("osd_pg_log_dups_tracked", Uint, "3000", "Requests remembered beyond the log"),
-    option("osd_max_object_size", Size, "134217728", "Bytes of an object at most"),
-    option("osd_max_object_name_len", Uint, "2048", "Bytes of an object's name at most"),
-    option("osd_max_object_namespace_len", Uint, "256", "Bytes of a namespace's name at most"),
+    option("osd_max_object_size", Size, "134217728", "Bytes of an object at most").max(134_217_728.0),
+    option("osd_max_object_name_len", Uint, "2048", "Bytes of an object's name at most").max(2048.0),
+    option("osd_max_object_namespace_len", Uint, "256", "Bytes of a namespace's name at most").max(256.0),
     option("osd_max_attr_size", Uint, "0", "Bytes of an extended attribute at most; 0 for the store's limit"),
     option("osd_default_notify_timeout", Uint, "30", "Seconds to wait for watchers, where the notifier does not say"),
-    option("osd_max_attr_name_len", Uint, "100", "Bytes of an extended attribute's name at most"),
-    option("osd_max_omap_entries_per_request", Uint, "1024", "Omap entries that one request returns at most"),
-    option("osd_max_omap_bytes_per_request", Size, "1073741824", "Omap bytes that one request returns at most"),
-    option("osd_max_write_size", Size, "90", "MiB of one write at most").min(4.0),
-    option("osd_client_message_size_cap", Size, "524288000", "Bytes of clients' requests held at once"),
-    option("osd_client_message_cap", Uint, "0", "Clients' requests held at once; 0 for no limit"),
+    option("osd_max_attr_name_len", Uint, "100", "Bytes of an extended attribute's name at most").max(100.0),
+    option("osd_max_omap_entries_per_request", Uint, "1024", "Omap entries that one request returns at most")
+        .min(1.0)
+        .max(1_048_576.0),
+    option("osd_max_omap_bytes_per_request", Size, "16777216", "Omap bytes that one request returns, about, at most")
+        .min(1.0)
+        .max(67_108_864.0),
+    option("osd_max_write_size", Size, "90", "MiB of one write at most").min(4.0).max(90.0),
+    option("osd_client_message_size_cap", Size, "268435456", "Bytes of clients' requests held at once; 0 for the most")
+        .max(268_435_456.0),
+    option("osd_client_message_cap", Uint, "4096", "Clients' requests held at once; 0 for the most").max(4096.0),
     option("osd_client_watch_timeout", Int, "30", "Seconds without a sign of life after which a client's watch ends"),
     option("osd_enable_op_tracker", Bool, "true", "Keep a history of operations"),
     option("osd_op_complaint_time", Float, "30.000000", "Seconds after which an operation counts as slow"),

@@ -4,8 +4,8 @@
 
 use crate::commands;
 use crate::counters::QosCounters;
-use crate::limits::{CLIENT_REQUESTS_MAX, LOG_ENTRIES_MAX};
-use crate::ops::execution::Tuning;
+use crate::limits::LOG_ENTRIES_MAX;
+use crate::ops::tuning::Tuning;
 use crate::osd::Osd;
 use crate::pg::acting::RecoveryLimits;
 use crate::scheduler::QueueOptions;
@@ -73,10 +73,11 @@ impl Osd {
             slow_ops: count("osd_op_history_slow_op_size"),
             slow: seconds("osd_op_history_slow_op_threshold"),
         };
-        self.core.tuning = Tuning {
-            attr_bytes_max: settings.number("osd_max_attr_size") as u64,
-            notification_timeout_s: settings.number("osd_default_notify_timeout").clamp(0.0, 86_400.0) as u32,
-        };
+        self.core.tuning = Tuning::of(settings);
+        let [requests, bytes] =
+            ["osd_client_message_cap", "osd_client_message_size_cap"].map(|name| settings.number(name));
+        self.core.sessions.set_allowed(requests as usize, bytes as usize);
+        self.core.sessions.set_room(self.core.rooms.under_way_max());
         // Cut off at a day, and a watch needs a moment to be renewed in.
         self.core.watch_timeout_s = settings.number("osd_client_watch_timeout").clamp(1.0, 86_400.0) as u32;
         self.core.complaint = seconds("osd_op_complaint_time");
@@ -175,8 +176,9 @@ impl Administered for Osd {
             see("extent", store);
         }
         let (mut held, mut count) = (self.core.throttle, self.core.throttle);
-        (held.val.0, held.max.0) = (bytes as u64, self.core.sessions.bytes_max() as u64);
-        (count.val.0, count.max.0) = (requests as u64, CLIENT_REQUESTS_MAX as u64);
+        let (requests_max, bytes_max) = self.core.sessions.bounds();
+        (held.val.0, held.max.0) = (bytes as u64, bytes_max as u64);
+        (count.val.0, count.max.0) = (requests as u64, requests_max as u64);
         see("throttle-osd_client_bytes", &held);
         see("throttle-osd_client_messages", &count);
     }

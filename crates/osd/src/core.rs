@@ -11,7 +11,7 @@ use crate::deletion::Deletions;
 use crate::heartbeats::Heartbeats;
 use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, USUAL_OBJECT_BYTES};
 use crate::map_follower::MapBlobs;
-use crate::ops::execution::Tuning;
+use crate::ops::tuning::Tuning;
 use crate::peers::Peers;
 use crate::pg::acting::RecoveryLimits;
 use crate::pg::fullness::FullPools;

@@ -4,10 +4,11 @@
 
 use crate::core::Core;
 use crate::counters::Stamps;
-use crate::limits::{NAMESPACE_BYTES_MAX, OBJECT_NAME_BYTES_MAX, USUAL_OBJECT_BYTES, WRITE_BYTES_MAX};
+use crate::limits::USUAL_OBJECT_BYTES;
 use crate::map_follower::is_served;
 use crate::ops;
 use crate::ops::execution::{Caller, Circumstances};
+use crate::ops::tuning::Tuning;
 use crate::osd::{Osd, Work, WorkOf};
 use crate::pg::client_io::ClientRequest;
 use crate::pg::replica_reads;
@@ -72,9 +73,9 @@ impl Osd {
         let caller = Caller::of(&session.peer);
         let circumstances =
             Circumstances { caller, now: self.core.now, last_user_version: 0, tuning: self.core.tuning };
-        let plan = ops::plan_at(message.snap, &message.ops);
-        let checked = check_form(&message)
-            .and_then(|()| check_names(&message))
+        let plan = ops::plan_at(message.snap, &message.ops, &self.core.tuning);
+        let checked = check_form(&message, &self.core.tuning)
+            .and_then(|()| check_names(&message, &self.core.tuning))
             .and_then(|()| session.caps.check(&self.core.map, &message));
         let object = match &checked {
             Ok(()) => {
@@ -176,7 +177,7 @@ enum Opened {
 }
 
 /// What no request may be, whatever it concerns.
-fn check_form(message: &OsdOp) -> Result<(), Errno> {
+fn check_form(message: &OsdOp, tuning: &Tuning) -> Result<(), Errno> {
     // A request has to do something: read, write, or what only cache tiers do.
     let does = |item: &OsdOpItem| item.op.reads_or_calls() || item.op.writes() || item.op.is_cache();
     if message.flags.has(RequestFlags::PARALLELEXEC) || !message.ops.iter().any(does) {
@@ -184,13 +185,14 @@ fn check_form(message: &OsdOp) -> Result<(), Errno> {
     }
     let writes = message.ops.iter().any(ops::writes_to);
     let payload: usize = message.ops.iter().map(|item| item.payload.len()).sum();
-    if writes && payload > WRITE_BYTES_MAX { Err(Errno::EMSGSIZE) } else { Ok(()) }
+    if writes && payload > tuning.write_bytes_max as usize { Err(Errno::EMSGSIZE) } else { Ok(()) }
 }
 
-fn check_names(message: &OsdOp) -> Result<(), Errno> {
-    let long = message.object.len() > OBJECT_NAME_BYTES_MAX
-        || message.locator.key.len() > OBJECT_NAME_BYTES_MAX
-        || message.locator.nspace.len() > NAMESPACE_BYTES_MAX;
+fn check_names(message: &OsdOp, tuning: &Tuning) -> Result<(), Errno> {
+    let name_max = tuning.object_name_bytes_max as usize;
+    let long = message.object.len() > name_max
+        || message.locator.key.len() > name_max
+        || message.locator.nspace.len() > tuning.namespace_bytes_max as usize;
     if long {
         return Err(Errno::ENAMETOOLONG);
     }

@@ -103,7 +103,7 @@ impl Rooms {
 
     /// What clients may have under way here at once: so much that all OSDs together, each judging by news that may be
     /// twice as good as the truth, stay within what the tightest has left.
-    fn under_way_max(&self) -> usize {
+    pub(crate) fn under_way_max(&self) -> usize {
         let all = self.own.iter().chain(self.others.values());
         let Some(left) = all.map(|room| self.left(*room)).min() else { return CLIENT_REQUEST_BYTES_MAX };
         let part = left / 4 / self.primaries();
@@ -139,7 +139,7 @@ impl Osd {
         if core.map.full_ratio > 0.0 && passed(room)[2] && !core.map.state(core.me()).contains(OsdState::FULL) {
             core.rooms.full_at = Some(core.store_used);
         }
-        core.sessions.set_bytes_max(core.rooms.under_way_max());
+        core.sessions.set_room(core.rooms.under_way_max());
         let told = tell_peers(core);
         self.let_go_on();
         told
@@ -149,7 +149,7 @@ impl Osd {
     pub(crate) fn peer_has_room(&mut self, from: OsdId, message: &OsdRoom) {
         let core = &mut self.core;
         core.rooms.others.insert(from, Room { total: message.total, free: message.free });
-        core.sessions.set_bytes_max(core.rooms.under_way_max());
+        core.sessions.set_room(core.rooms.under_way_max());
     }
 
     /// The map or the peers have changed: forgets those who are gone, tells those who are new.

@@ -99,7 +99,11 @@ pub struct Sessions {
     sessions: FixedHashMap<ConnId, Session>,
     requests: usize,
     bytes: usize,
-    /// The most bytes of requests at once: `CLIENT_REQUEST_BYTES_MAX`, or less where stores are nearly full.
+    /// The most requests at once.
+    requests_max: usize,
+    /// The most bytes of requests at once, by the options.
+    bytes_allowed: usize,
+    /// The same, or less where stores are nearly full.
     bytes_max: usize,
     next_backoff: u64,
     /// Sessions that hold requests.
@@ -112,6 +116,8 @@ impl Default for Sessions {
             sessions: FixedHashMap::default(),
             requests: 0,
             bytes: 0,
+            requests_max: CLIENT_REQUESTS_MAX,
+            bytes_allowed: CLIENT_REQUEST_BYTES_MAX,
             bytes_max: CLIENT_REQUEST_BYTES_MAX,
             next_backoff: 0,
             holding: BTreeSet::new(),
@@ -120,14 +126,22 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// Sets how many bytes requests may have at once.
-    pub fn set_bytes_max(&mut self, bytes_max: usize) {
-        self.bytes_max = bytes_max;
+    /// Sets how many requests there may be at once, and how many bytes they may have, as far as there is room for either;
+    /// 0 for as many as that.
+    pub fn set_allowed(&mut self, requests: usize, bytes: usize) {
+        let within = |wanted: usize, max: usize| if wanted == 0 { max } else { wanted.min(max) };
+        self.requests_max = within(requests, CLIENT_REQUESTS_MAX);
+        self.bytes_allowed = within(bytes, CLIENT_REQUEST_BYTES_MAX);
     }
 
-    /// How many bytes requests may have at once.
-    pub fn bytes_max(&self) -> usize {
-        self.bytes_max
+    /// Sets how many bytes the fullest store has room for.
+    pub fn set_room(&mut self, bytes: usize) {
+        self.bytes_max = self.bytes_allowed.min(bytes);
+    }
+
+    /// How many requests there may be at once, and how many bytes they may have.
+    pub fn bounds(&self) -> (usize, usize) {
+        (self.requests_max, self.bytes_max)
     }
 
     /// Takes a new session in; false if there are too many.
@@ -191,7 +205,7 @@ impl Sessions {
     pub fn admit(&mut self, conn: ConnId, bytes: usize) -> Option<Share> {
         let usage = &self.sessions.get(&conn)?.usage;
         let (requests, used) = (usage.requests.load(Relaxed), usage.bytes.load(Relaxed));
-        let free_requests = CLIENT_REQUESTS_MAX.saturating_sub(self.requests);
+        let free_requests = self.requests_max.saturating_sub(self.requests);
         let free_bytes = self.bytes_max.saturating_sub(self.bytes);
         let first = requests == 0 && free_requests > 0 && (bytes <= free_bytes || self.requests == 0);
         if !first && (requests >= free_requests || used + bytes > free_bytes) {
@@ -239,7 +253,7 @@ impl Sessions {
 
     /// Those to tell to go on: all whose share has drained where `pg` is none, else those that hold for `pg`.
     pub fn resume(&mut self, pg: Option<PgId>) -> Vec<(ConnId, PgId, u64)> {
-        let free_requests = CLIENT_REQUESTS_MAX.saturating_sub(self.requests);
+        let free_requests = self.requests_max.saturating_sub(self.requests);
         let free_bytes = self.bytes_max.saturating_sub(self.bytes);
         let mut out = Vec::new();
         for conn in self.holding.clone() {
@@ -308,6 +322,20 @@ mod tests {
         let second = fill(&mut s, 1, 10);
         assert_eq!(second.len(), CLIENT_REQUESTS_MAX / 4, "half of what the first left");
         assert!(s.admit(ConnId(2), 10).is_some(), "there is room for one more");
+    }
+
+    #[test]
+    fn options_and_a_full_store_lower_the_bounds_and_never_raise_them() {
+        let mut s = sessions(1);
+        s.set_allowed(8, 1 << 20);
+        assert_eq!(fill(&mut s, 0, 10).len(), 4);
+        s.set_room(usize::MAX);
+        assert_eq!(s.bounds(), (8, 1 << 20));
+        s.set_room(1 << 10);
+        assert_eq!(s.bounds(), (8, 1 << 10));
+        s.set_allowed(0, usize::MAX);
+        s.set_room(usize::MAX);
+        assert_eq!(s.bounds(), (CLIENT_REQUESTS_MAX, CLIENT_REQUEST_BYTES_MAX));
     }
 
     #[test]

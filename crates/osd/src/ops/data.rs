@@ -123,8 +123,9 @@ pub(super) fn stat(x: &mut Execution) -> Step {
 }
 
 /// EFBIG where a range reaches beyond the largest object (`check_offset_and_length`).
-fn check_range(offset: u64, length: u64) -> Result<(), Stop> {
-    let fits = offset < OBJECT_BYTES_MAX && length <= OBJECT_BYTES_MAX && offset + length <= OBJECT_BYTES_MAX;
+fn check_range(x: &Execution, offset: u64, length: u64) -> Result<(), Stop> {
+    let max = u64::from(x.tuning().object_bytes_max);
+    let fits = offset < max && length <= max && offset + length <= max;
     if fits { Ok(()) } else { Err(Errno::EFBIG.into()) }
 }
 
@@ -153,7 +154,7 @@ fn write_at(x: &mut Execution, offset: u64, mut data: Bytes, truncate_size: u64,
         x.state.info.truncate_seq = truncate_seq;
         x.state.info.truncate_size = truncate_size;
     }
-    check_range(offset, data.len() as u64)?;
+    check_range(x, offset, data.len() as u64)?;
     let truncation = (x.state.info.truncate_seq, x.state.info.truncate_size);
     x.ensure_exists();
     (x.state.info.truncate_seq, x.state.info.truncate_size) = truncation;
@@ -195,7 +196,7 @@ pub(super) fn write_full(x: &mut Execution, item: &OsdOpItem) -> Step {
 /// Puts `data` in place of the object's.
 pub(super) fn replace(x: &mut Execution, data: Bytes) -> Step {
     let length = data.len() as u64;
-    check_range(0, length)?;
+    check_range(x, 0, length)?;
     x.ensure_exists();
     if length < x.state.size {
         // Nothing of what there was is kept, not even the part of a block: it may be one that cannot be read.
@@ -220,7 +221,7 @@ pub(super) fn write_same(x: &mut Execution, item: &OsdOpItem) -> Step {
     if data_length == 0 || data_length != item.payload.len() as u64 || length % data_length != 0 {
         return fail(Errno::EINVAL);
     }
-    check_range(offset, length)?;
+    check_range(x, offset, length)?;
     let data = item.payload.repeat((length / data_length) as usize);
     write_at(x, offset, data.into(), x.state.info.truncate_size, x.state.info.truncate_seq)
 }
@@ -236,7 +237,7 @@ pub(super) fn zero(x: &mut Execution, item: &OsdOpItem) -> Step {
         // Zeros beyond the end are nothing; zeros up to the end are cut off.
         return NOTHING;
     }
-    check_range(offset, length)?;
+    check_range(x, offset, length)?;
     if at_end {
         set_size(x, offset);
     } else if x.state.exists {
@@ -258,7 +259,7 @@ pub(super) fn truncate(x: &mut Execution, item: &OsdOpItem) -> Step {
     if !x.state.exists {
         return NOTHING;
     }
-    check_range(offset, length)?;
+    check_range(x, offset, length)?;
     if truncate_seq != 0 {
         if offset != truncate_size {
             return fail(Errno::EINVAL);

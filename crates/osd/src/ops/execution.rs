@@ -10,11 +10,12 @@ use super::copy::{self, Copied};
 use super::extents::Extents;
 use super::snaps::Snaps;
 use super::state::{ObjectInfo, ObjectState};
+use super::tuning::Tuning;
 use super::{calls, checksum, data, omap, snaps, tmap, watch, xattr};
 use crate::class;
 use crate::limits::{
-    NOTIFICATION_TIMEOUT_S, OMAP_BYTES_MAX, WHOLE_MAP_BYTES_PER_LOOKUP, WHOLE_MAP_ENTRIES_MAX,
-    WHOLE_MAP_ENTRIES_PER_LOOKUP, WHOLE_MAP_LOOKUPS_MIN,
+    OMAP_BYTES_MAX, WHOLE_MAP_BYTES_PER_LOOKUP, WHOLE_MAP_ENTRIES_MAX, WHOLE_MAP_ENTRIES_PER_LOOKUP,
+    WHOLE_MAP_LOOKUPS_MIN,
 };
 use crate::watch::{Effect, LiveWatches};
 use base::{Errno, Instant, SnapId};
@@ -45,21 +46,6 @@ impl Caller {
             addr.socket = Some(core::net::SocketAddr::new(from.ip(), port));
         }
         Caller { name: peer.name, addr, own: false }
-    }
-}
-
-/// Options that ops obey.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tuning {
-    /// The longest value of an attribute, in bytes (`osd_max_attr_size`); 0 is no limit.
-    pub attr_bytes_max: u64,
-    /// Seconds to wait for answers to a notification, where its client does not say (`osd_default_notify_timeout`).
-    pub notification_timeout_s: u32,
-}
-
-impl Default for Tuning {
-    fn default() -> Tuning {
-        Tuning { attr_bytes_max: 0, notification_timeout_s: NOTIFICATION_TIMEOUT_S }
     }
 }
 
@@ -194,6 +180,11 @@ pub struct Execution<'a> {
 }
 
 impl<'a> Execution<'a> {
+    /// The options as they were when the request came.
+    pub(super) fn tuning(&self) -> &Tuning {
+        &self.request.circumstances.tuning
+    }
+
     pub(super) fn new(request: &'a Request<'a>, view: &'a ObjectView) -> Execution<'a> {
         Execution {
             request,

@@ -22,6 +22,7 @@ mod omap;
 pub mod snaps;
 pub mod state;
 mod tmap;
+pub mod tuning;
 pub mod watch;
 mod xattr;
 
@@ -36,6 +37,7 @@ use bytes::Bytes;
 use execution::{Ask, Execution, Request, Stop};
 use state::{INFO_ATTR, ObjectState};
 use store::{AttrsWant, ObjectView, ObjectWant, Op};
+use tuning::Tuning;
 use wire::messages::OpOutcome;
 use wire::osd::{OpCode, OpFlags, OsdOpItem};
 use wire::types::UTime;
@@ -61,7 +63,7 @@ pub struct Plan {
 }
 
 /// Says what `ops` need. Errors are those for which nothing is worth reading: the whole request is refused.
-pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
+pub fn plan(ops: &[OsdOpItem], tuning: &Tuning) -> Result<Plan, Errno> {
     let calls = calls(ops);
     if calls > CALLS_PER_REQUEST_MAX || ops.len() - calls > OPS_PER_REQUEST_MAX {
         return Err(Errno::EINVAL);
@@ -93,7 +95,7 @@ pub fn plan(ops: &[OsdOpItem]) -> Result<Plan, Errno> {
             | OpCode::OMAPGETHEADER
             | OpCode::OMAPGETVALSBYKEYS
             | OpCode::OMAP_CMP => {
-                omap::plan(item, &mut want);
+                omap::plan(item, tuning, &mut want);
                 true
             }
             OpCode::TMAPGET | OpCode::TMAPUP | OpCode::TMAP2OMAP => {
@@ -159,8 +161,8 @@ pub fn reads_from(item: &OsdOpItem) -> bool {
 }
 
 /// What is read first for a request that reads at `snap`: if that is not the head, only what tells which life it means.
-pub fn plan_at(snap: SnapId, ops: &[OsdOpItem]) -> Result<Plan, Errno> {
-    let mut plan = plan(ops)?;
+pub fn plan_at(snap: SnapId, ops: &[OsdOpItem], tuning: &Tuning) -> Result<Plan, Errno> {
+    let mut plan = plan(ops, tuning)?;
     if snap != SnapId::HEAD && plan.class == OpClass::Read {
         plan.want = ObjectWant::default();
     }

@@ -1,7 +1,7 @@
 //! Ops on an object's map.
 
 use super::execution::{AskOf, Execution, NOTHING, Step, Stop, fail};
-use crate::limits::{OMAP_BYTES_MAX, OMAP_ENTRIES_MAX};
+use super::tuning::Tuning;
 use base::Errno;
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -12,17 +12,17 @@ use wire::osd::{OpCode, OsdOpItem};
 use wire::{Decode, Decoder, Encode, Malformed};
 
 /// Adds what a reading op needs; nothing for a payload that does not follow its format.
-pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
+pub(super) fn plan(item: &OsdOpItem, tuning: &Tuning, want: &mut ObjectWant) {
     match item.op {
         OpCode::OMAPGETHEADER => want.omap_header = true,
         OpCode::OMAPGETKEYS | OpCode::OMAPGETVALS => {
             if let Ok(range) = range(item) {
-                let entries = entries_max(&range) + u64::from(may_begin_empty(&range));
+                let entries = entries_max(&range, tuning) + u64::from(may_begin_empty(&range));
                 want.omap.push(OmapWant::Range {
                     after: range.start_after,
                     prefix: range.prefix,
                     entries,
-                    bytes: OMAP_BYTES_MAX,
+                    bytes: u64::from(tuning.omap_bytes_max),
                     values: item.op == OpCode::OMAPGETVALS,
                 });
             }
@@ -40,8 +40,8 @@ pub(super) fn plan(item: &OsdOpItem, want: &mut ObjectWant) {
     }
 }
 
-fn entries_max(range: &OmapRange) -> u64 {
-    range.max.min(OMAP_ENTRIES_MAX)
+fn entries_max(range: &OmapRange, tuning: &Tuning) -> u64 {
+    range.max.min(u64::from(tuning.omap_entries_max))
 }
 
 /// Whether the store's answer may begin with the entry of the empty key: Ceph lists what comes after a key, and nothing
@@ -75,7 +75,7 @@ pub(super) fn get_page(x: &mut Execution, item: &OsdOpItem) -> Step {
         if entries.first().is_some_and(|(key, _)| key.is_empty()) {
             entries = &entries[1..];
         }
-        let max = usize::try_from(entries_max(&range)).unwrap_or(usize::MAX);
+        let max = usize::try_from(entries_max(&range, x.tuning())).unwrap_or(usize::MAX);
         truncated |= entries.len() > max;
         entries = &entries[..entries.len().min(max)];
     }

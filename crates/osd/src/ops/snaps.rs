@@ -63,7 +63,7 @@ pub(super) fn execute_at(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
         _ => return Ok(refused(request, Errno::ENOENT)),
     };
     let Some((view, answers)) = request.answers.split_first() else {
-        return match plan(request.ops) {
+        return match plan(request.ops, &request.circumstances.tuning) {
             Ok(Plan { mut want, .. }) => {
                 ask_record(&mut want);
                 Err(Box::new(Ask { of, want }))

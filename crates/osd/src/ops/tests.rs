@@ -63,7 +63,7 @@ impl Bench {
     }
 
     fn run_with(&mut self, ops: Vec<OsdOpItem>, returns_outputs: bool) -> Outcome {
-        let plan = plan(&ops).expect("few ops");
+        let plan = plan(&ops, &Tuning::default()).expect("few ops");
         let state = self.state();
         let view = (plan.class != OpClass::Write).then(|| self.view(plan.want));
         let mtime = UTime { secs: 77, nanos: 0 };
@@ -385,7 +385,7 @@ fn plans_say_how_requests_are_ordered() {
         (vec![OsdOpItem::new(OpCode::STAT), full("x")], OpClass::Write),
         (vec![cmpxattr("a", b"", CmpOp::Eq, 1), full("x")], OpClass::ReadModify),
     ] {
-        assert_eq!(plan(&ops).map(|p| p.class), Ok(class), "{ops:?}");
+        assert_eq!(plan(&ops, &Tuning::default()).map(|p| p.class), Ok(class), "{ops:?}");
     }
 }
 

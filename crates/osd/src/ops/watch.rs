@@ -79,7 +79,7 @@ pub(super) fn notify(x: &mut Execution, item: &OsdOpItem) -> Step {
     // One that cannot be read is an empty one, as in Ceph.
     let asked = NotifyRequest::from_bytes(&item.payload).unwrap_or_default();
     let timeout_s = match asked.timeout_s {
-        0 => x.request.circumstances.tuning.notification_timeout_s,
+        0 => x.tuning().notification_timeout_s,
         asked => asked,
     };
     let watching = x.request.watching;

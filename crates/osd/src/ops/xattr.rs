@@ -6,7 +6,6 @@
 
 use super::execution::{Execution, NOTHING, Step, Stop, fail};
 use super::state::{USER_ATTR_PREFIX, user_attr};
-use crate::limits::ATTR_NAME_BYTES_MAX;
 use base::Errno;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -102,13 +101,13 @@ fn number(text: &[u8]) -> u64 {
 
 /// `osd_max_attr_size`, where 0 is no limit.
 fn attr_too_large(x: &Execution, bytes: usize) -> bool {
-    let max = x.request.circumstances.tuning.attr_bytes_max;
-    max > 0 && bytes as u64 > max
+    let max = x.tuning().attr_bytes_max;
+    max > 0 && bytes > max as usize
 }
 
 pub(super) fn set(x: &mut Execution, item: &OsdOpItem) -> Step {
     let OpParams::Xattr { name_len, .. } = item.params() else { return fail(Errno::EINVAL) };
-    if name_len as usize > ATTR_NAME_BYTES_MAX {
+    if name_len > x.tuning().attr_name_bytes_max {
         return fail(Errno::ENAMETOOLONG);
     }
     let (name, value) = parts(item)?;

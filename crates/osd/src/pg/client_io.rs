@@ -289,7 +289,7 @@ impl Pg {
 
     /// The interval in which a request began is over. A primary still owes an answer; others leave that to the next.
     pub fn restart_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
-        match crate::ops::plan_at(request.message.snap, &request.message.ops) {
+        match crate::ops::plan_at(request.message.snap, &request.message.ops, &request.circumstances.tuning) {
             Ok(plan) if self.is_primary() && request.trims.is_none() && self.has_place_of(core, &request) => {
                 request.begin_again(plan);
                 self.handle_request(core, request);
@@ -639,7 +639,7 @@ impl Pg {
         };
         for mut request in all {
             // What it wants from the store was taken when it started.
-            match crate::ops::plan_at(request.message.snap, &request.message.ops) {
+            match crate::ops::plan_at(request.message.snap, &request.message.ops, &request.circumstances.tuning) {
                 Ok(plan) if !gone(&request, core) => {
                     request.begin_again(plan);
                     self.waiting.push_back(request);

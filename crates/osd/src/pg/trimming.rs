@@ -108,7 +108,7 @@ impl Pg {
         let locator = ObjectLocator::new(self.id.pool);
         let message = OsdOp::new(SpgId::replicated(self.id), head.hash(), locator, name, Vec::new());
         let caller = Caller { name: EntityName::osd(core.me()), addr: EntityAddr::default(), own: true };
-        let mut plan = plan(&[]).expect("no op is refused");
+        let mut plan = plan(&[], &core.tuning).expect("no op is refused");
         plan.class = crate::ops::OpClass::Write;
         core.sessions.admit_own();
         let request = Box::new(ClientRequest {

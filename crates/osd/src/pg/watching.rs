@@ -140,7 +140,7 @@ impl Pg {
     fn own_request(&self, core: &mut Core, object: ObjectId, watch: WatchName) -> Box<ClientRequest> {
         let params = OpParams::Watch { cookie: watch.cookie, version: 0, op: EXPIRE, generation: 0, timeout_s: 0 };
         let ops = vec![OsdOpItem::new(OpCode::WATCH).with_params(params)];
-        let plan = crate::ops::plan(&ops).expect("one op is not too many");
+        let plan = crate::ops::plan(&ops, &core.tuning).expect("one op is not too many");
         let locator = ObjectLocator {
             nspace: Bytes::copy_from_slice(object.namespace()),
             key: Bytes::copy_from_slice(object.key()),

@@ -3,6 +3,7 @@
 use crate::ops::execution::{Caller, Circumstances, Request, Watching};
 use crate::ops::snaps::Snaps;
 use crate::ops::state::{INFO_ATTR, ObjectState};
+use crate::ops::tuning::Tuning;
 use crate::ops::{OpClass, Outcome, execute, plan};
 use crate::watch::LiveWatches;
 use base::{EVersion, Epoch, Errno, GlobalId, Instant, PgId, PoolId, SnapId};
@@ -56,7 +57,7 @@ impl Bench {
 
     /// Runs a compound until it asks nothing more, and commits what it changes.
     pub(super) fn run(&mut self, ops: &[OsdOpItem]) -> Result<Outcome, Errno> {
-        let plan = plan(ops)?;
+        let plan = plan(ops, &Tuning::default())?;
         let state = self.state();
         let view = (plan.class != OpClass::Write).then(|| self.view(plan.want));
         let addr = EntityAddr::msgr2("127.0.0.1:0".parse().expect("an address"), 77);

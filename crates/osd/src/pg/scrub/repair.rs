@@ -94,7 +94,7 @@ impl Pg {
     ) -> Result<(), Box<ClientRequest>> {
         let damaged = matches!(error, StoreError::Corrupt(_) | StoreError::Device);
         let others = self.recovery.members.keys().any(|osd| core.map.is_up(*osd));
-        let plan = crate::ops::plan_at(request.message.snap, &request.message.ops);
+        let plan = crate::ops::plan_at(request.message.snap, &request.message.ops, &request.circumstances.tuning);
         let head = request.object.clone();
         // A copy that reads what is being copied to would wait for that; each may be the other's source.
         let crosses = request.reads_for_copy() && self.objects.get(&head).is_some_and(|queue| queue.copying);

@@ -248,7 +248,7 @@ impl AuthServer for Everybody {
         vec![AUTH_NONE]
     }
 
-    fn modes(&self) -> Vec<ConMode> {
+    fn modes(&self, _: EntityType) -> Vec<ConMode> {
         vec![self.mode]
     }
 }

@@ -1,4 +1,4 @@
-"""Bounds of requests and objects that an operator sets, and what clients meet there.
+"""Bounds that an operator sets, of requests, objects and connections, and what clients meet there.
 
 The expectations hold on Ceph 16.2 as well.
 """
@@ -10,6 +10,10 @@ import threading
 import rados
 
 from rados_pool import Pool, connect, wait_for, write_op
+
+
+def same(value, wanted):
+    return value == wanted if isinstance(wanted, str) else float(value) == wanted
 
 
 class Limits(Pool):
@@ -27,7 +31,7 @@ class Limits(Pool):
         try:
             for name, wanted in options.items():
                 self.mon("config set", who="osd", name=name, value=str(wanted))
-                wait_for(lambda: all(float(value(osd, name)) == wanted for osd in osds), f"{name} is {wanted}")
+                wait_for(lambda: all(same(value(osd, name), wanted) for osd in osds), f"{name} is {wanted}")
             yield
         finally:
             for name in options:
@@ -108,3 +112,21 @@ class Limits(Pool):
             self.assertEqual(self.io.read("c3-199", 3), b"199")
         finally:
             [client.shutdown() for client in clients]
+
+    def test_connections_that_are_too_open(self):
+        def writes(mode):
+            client = connect(ms_client_mode=mode, rados_osd_op_timeout="3")
+            try:
+                io = client.open_ioctx(self.pool)
+                io.write_full("o", mode.encode())
+                io.close()
+            finally:
+                client.shutdown()
+
+        with self.option(ms_service_mode="secure"):
+            self.assertErrno(errno.ETIMEDOUT, writes, "crc")
+            writes("crc secure")
+            self.io.write_full("o", b"over a connection from before")
+        writes("crc")
+        with self.option(ms_cluster_mode="secure"):
+            writes("crc")

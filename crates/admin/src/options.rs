@@ -81,6 +81,8 @@ pub struct OptionSpec {
     pub range: (Option<f64>, Option<f64>),
     /// The values a text may have; empty for any.
     pub choices: &'static [&'static str],
+    /// The words of which a text has to have some; empty for any text.
+    pub words: &'static [&'static str],
     /// Whether daemons take a new value without a restart.
     pub runtime: bool,
     /// What it does, in one line.
@@ -137,9 +139,18 @@ impl OptionSpec {
                 if !self.choices.is_empty() && !self.choices.contains(&value) {
                     return Err(format!("'{value}' is not one of the permitted values: {}", self.choices.join(", ")));
                 }
-                Ok(value.to_owned())
+                if self.words.is_empty() { Ok(value.to_owned()) } else { self.normalize_words(value) }
             }
         }
+    }
+
+    /// A list of words with any separator that Ceph takes.
+    fn normalize_words(&self, value: &str) -> Result<String, String> {
+        let words: Vec<&str> = value.split([' ', ',', ';', '=', '\t']).filter(|word| !word.is_empty()).collect();
+        if words.is_empty() || words.iter().any(|word| !self.words.contains(word)) {
+            return Err(format!("'{value}' has words other than: {}", self.words.join(", ")));
+        }
+        Ok(words.join(" "))
     }
 
     /// The option as `config help` describes it.
@@ -233,6 +244,9 @@ mod tests {
         assert!(delete.normalize("maybe").is_err());
         let target = find("osd_memory_target").expect("it exists");
         assert_eq!(target.normalize("4G").as_deref(), Ok("4294967296"));
+        let modes = find("ms_service_mode").expect("it exists");
+        assert_eq!(modes.normalize("secure, crc").as_deref(), Ok("secure crc"));
+        assert!(modes.normalize("secrue").is_err() && modes.normalize("").is_err());
         let debug = find("debug_osd").expect("it exists");
         assert_eq!(debug.normalize("2/3").as_deref(), Ok("2/3"));
     }

@@ -10,7 +10,7 @@ use crate::options::{Level, OptionKind, OptionSpec};
 
 const fn option(name: &'static str, kind: OptionKind, default: &'static str, about: &'static str) -> OptionSpec {
     let level = Level::Advanced;
-    OptionSpec { name, kind, level, default, range: (None, None), choices: &[], runtime: true, about }
+    OptionSpec { name, kind, level, default, range: (None, None), choices: &[], words: &[], runtime: true, about }
 }
 
 const fn debug(name: &'static str, default: &'static str) -> OptionSpec {
@@ -36,10 +36,14 @@ impl OptionSpec {
     const fn one_of(self, choices: &'static [&'static str]) -> OptionSpec {
         OptionSpec { choices, ..self }
     }
+    const fn some_of(self, words: &'static [&'static str]) -> OptionSpec {
+        OptionSpec { words, ..self }
+    }
 }
 
 const QUEUES: &[&str] = &["wpq", "mclock_scheduler", "cfq", "fifo"];
 const PROFILES: &[&str] = &["balanced", "high_recovery_ops", "high_client_ops", "custom"];
+const MODES: &[&str] = &["crc", "secure"];
 const ALGORITHMS: &[&str] = &["none", "snappy", "zlib", "zstd", "lz4"];
 
 /// Every option, by theme.
@@ -61,12 +65,21 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("auth_allow_insecure_global_id_reclaim", Bool, "false", "Let clients reclaim a global id without proof"),
     option("ms_bind_port_min", Int, "6800", "The lowest port a daemon binds").startup(),
     option("ms_bind_port_max", Int, "7300", "The highest port a daemon binds").startup(),
-    option("ms_cluster_mode", Text, "crc secure", "Connection modes between daemons, favourite first").basic(),
-    option("ms_service_mode", Text, "crc secure", "Connection modes that daemons let clients use").basic(),
-    option("ms_client_mode", Text, "crc secure", "Connection modes that clients use").basic(),
-    option("ms_mon_cluster_mode", Text, "secure crc", "Connection modes between monitors").basic(),
-    option("ms_mon_service_mode", Text, "secure crc", "Connection modes that monitors let clients use").basic(),
-    option("ms_mon_client_mode", Text, "secure crc", "Connection modes that clients use towards monitors").basic(),
+    option("ms_cluster_mode", Text, "crc secure", "Connection modes between daemons, favourite first")
+        .basic()
+        .some_of(MODES),
+    option("ms_service_mode", Text, "crc secure", "Connection modes that daemons let clients use")
+        .basic()
+        .some_of(MODES),
+    option("ms_client_mode", Text, "crc secure", "Connection modes that clients use").basic().some_of(MODES),
+    option("ms_mon_cluster_mode", Text, "secure crc", "Connection modes between monitors").basic().some_of(MODES),
+    option("ms_mon_service_mode", Text, "secure crc", "Connection modes that monitors let others use")
+        .basic()
+        .startup()
+        .some_of(MODES),
+    option("ms_mon_client_mode", Text, "secure crc", "Connection modes that clients use towards monitors")
+        .basic()
+        .some_of(MODES),
     option("ms_tcp_nodelay", Bool, "true", "Send small segments at once"),
     option("ms_initial_backoff", Float, "0.200000", "Seconds before the first attempt to reconnect"),
     option("ms_max_backoff", Float, "15.000000", "Seconds between attempts to reconnect, at most"),

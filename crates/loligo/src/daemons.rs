@@ -121,14 +121,9 @@ impl ClusterConfig {
     /// The connection modes of an option such as `ms_service_mode`, favourite first.
     fn modes(&self, entity: &str, option: &str, default: &str) -> anyhow::Result<Vec<ConMode>> {
         let text = self.conf.get(entity, option).unwrap_or(default);
-        text.split([' ', ',', ';'])
-            .filter(|word| !word.is_empty())
-            .map(|word| match word {
-                "crc" => Ok(ConMode::Crc),
-                "secure" => Ok(ConMode::Secure),
-                _ => bail!("{}: {option} has `{word}`; crc and secure are possible", self.conf_path.display()),
-            })
-            .collect()
+        let modes = ConMode::list(text).filter(|modes| !modes.is_empty());
+        modes
+            .with_context(|| format!("{}: {option} is `{text}`; crc and secure are possible", self.conf_path.display()))
     }
 }
 
@@ -189,6 +184,10 @@ fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub
     let nonce = std::process::id().wrapping_mul(4096).wrapping_add(id as u32);
     let addr = EntityAddr::msgr2(listener.local_addr()?, nonce);
     let key = read_key(&dir.daemon_keyring(&name), &AuthName::new(EntityType::OSD, id.to_string()))?;
+    // The engine takes them from its options; what is no mode would leave it with the default, which may be too little.
+    for option in ["ms_cluster_mode", "ms_service_mode"] {
+        cluster.modes(&name, option, "crc secure")?;
+    }
     let options = store_options(cluster, &name);
     Ok(OsdSetup {
         id: OsdId(id),

@@ -11,7 +11,7 @@ use wire::auth::{
     AUTH_CEPHX, AuthClient, AuthRequest, AuthServer, ClientDone, ClientExchange, ConMode, ServerExchange, ServerStep,
 };
 use wire::cephx::client::Reply;
-use wire::cephx::{CephxClient, ServiceVerifier};
+use wire::cephx::{CephxClient, ClientModes, ServerModes, ServiceVerifier};
 use wire::messages;
 use wire::types::EntityType;
 
@@ -43,10 +43,18 @@ pub(crate) enum Answer {
 }
 
 impl Credentials {
-    pub(crate) fn new(client: CephxClient, modes: Vec<ConMode>, can_ask: bool, rng: SecretRng) -> Credentials {
+    pub(crate) fn new(client: CephxClient, modes: ServerModes, can_ask: bool, rng: SecretRng) -> Credentials {
         let name = client.name();
         let verifier = (can_ask && name.needs_rotating_keys()).then(|| ServiceVerifier::new(name.kind, modes));
         Credentials { client, verifier, rng, asked: None, not_before: Instant::ZERO }
+    }
+
+    /// Asks for and offers these modes from now on; connections that stand keep theirs.
+    pub(crate) fn set_modes(&mut self, asked: ClientModes, offered: ServerModes) {
+        self.client.set_modes(asked);
+        if let Some(verifier) = &mut self.verifier {
+            verifier.set_modes(offered);
+        }
     }
 
     /// Whether authorizers can be verified; true for those whom nobody shows any.
@@ -138,9 +146,15 @@ impl Credentials {
 }
 
 impl AuthServer for Credentials {
-    fn step(&mut self, _: Instant, _: EntityType, exchange: &mut ServerExchange, payload: &Bytes) -> ServerStep {
+    fn step(
+        &mut self,
+        _: Instant,
+        peer_kind: EntityType,
+        exchange: &mut ServerExchange,
+        payload: &Bytes,
+    ) -> ServerStep {
         match &self.verifier {
-            Some(verifier) => verifier.step(&mut self.rng, exchange, payload),
+            Some(verifier) => verifier.step(&mut self.rng, peer_kind, exchange, payload),
             None => ServerStep::Refused(Errno::EOPNOTSUPP),
         }
     }
@@ -149,8 +163,8 @@ impl AuthServer for Credentials {
         vec![AUTH_CEPHX]
     }
 
-    fn modes(&self) -> Vec<ConMode> {
-        self.verifier.as_ref().map(|v| v.modes().to_vec()).unwrap_or_default()
+    fn modes(&self, peer_kind: EntityType) -> Vec<ConMode> {
+        self.verifier.as_ref().map(|v| v.modes(peer_kind).to_vec()).unwrap_or_default()
     }
 }
 

@@ -12,8 +12,7 @@ use base::rng::SecretRng;
 use base::{Duration, Errno, Instant, Rng};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
-use wire::auth::ConMode;
-use wire::cephx::{AuthName, CephxClient, ClientModes, CryptoKey};
+use wire::cephx::{AuthName, CephxClient, ClientModes, CryptoKey, ServerModes};
 use wire::messages::{self, Message};
 use wire::net::{CloseReason, ConnId, ConnIds, Envelope, NetCommand, NetEvent, Policy};
 use wire::types::{AddrVec, EntityType, Uuid};
@@ -36,8 +35,8 @@ pub struct MonClientConfig {
     pub hostname: String,
     /// The modes we ask for.
     pub modes: ClientModes,
-    /// The modes we offer to those who come to us, favourite first; for service daemons.
-    pub service_modes: Vec<ConMode>,
+    /// The modes we offer to those who come to us; for service daemons.
+    pub service_modes: ServerModes,
 }
 
 impl MonClientConfig {
@@ -52,7 +51,7 @@ impl MonClientConfig {
             fsid: None,
             hostname: String::new(),
             modes: ClientModes::default(),
-            service_modes: vec![ConMode::Crc, ConMode::Secure],
+            service_modes: ServerModes::default(),
         }
     }
 }
@@ -163,6 +162,11 @@ impl MonClient {
     /// Whether authorizers of those who come to us can be verified. A daemon should not announce itself before.
     pub fn can_verify(&self) -> bool {
         self.auth.can_verify()
+    }
+
+    /// Asks for and offers these modes from now on; connections that stand keep theirs.
+    pub fn set_modes(&mut self, asked: ClientModes, offered: ServerModes) {
+        self.auth.set_modes(asked, offered);
     }
 
     /// Who answers handshakes for us, on both sides.

@@ -461,5 +461,5 @@ fn both_sides_of_auth_serve_one_messenger() {
     let (world, key) = World::new();
     let mut osd = world.client("osd.0", Some(&key));
     let auth: &mut dyn Auth = osd.auth();
-    assert_eq!((auth.methods(), auth.modes()), (vec![2], vec![ConMode::Crc, ConMode::Secure]));
+    assert_eq!((auth.methods(), auth.modes(EntityType::CLIENT)), (vec![2], vec![ConMode::Crc, ConMode::Secure]));
 }

@@ -16,6 +16,8 @@ use admin::{Administered, Answer, Call, Layer, Transport, transport};
 use base::{Duration, Errno, Instant};
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use wire::auth::ConMode;
+use wire::cephx::{ClientModes, ServerModes};
 
 impl Osd {
     /// A command of the admin socket: who reaches the socket may do everything.
@@ -85,6 +87,7 @@ impl Osd {
         self.core.track = settings.value("osd_enable_op_tracker") == "true";
         self.core.history.set_limits(limits);
         self.core.rooms.set_failsafe_ratio(self.core.settings.number("osd_failsafe_full_ratio"));
+        self.apply_modes();
         self.apply_queue_options();
         self.apply_tenants();
         self.apply_recovery_options();
@@ -94,6 +97,14 @@ impl Osd {
 }
 
 impl Osd {
+    /// How connections from now on may be protected. What the table lets in names modes; a file's slip of the pen has kept
+    /// the daemon from starting.
+    fn apply_modes(&mut self) {
+        let list = |name: &str| ConMode::list(&self.core.settings.value(name)).unwrap_or_default();
+        let (cluster, service) = (list("ms_cluster_mode"), list("ms_service_mode"));
+        self.mon.set_modes(ClientModes::of_daemon(&cluster), ServerModes { cluster, service });
+    }
+
     fn apply_queue_options(&mut self) {
         let learnt = self.core.store_meter.capacity();
         let queue = QueueOptions::of(&self.core.settings, self.core.is_rotational(), learnt);

@@ -20,6 +20,18 @@ pub enum ConMode {
 }
 
 impl ConMode {
+    /// The modes that a text such as `crc secure` names, in its order; none if a word is neither (v16.2 `_parse_mode_list`
+    /// ignores such words, so that a slip of the pen opens what should be closed).
+    pub fn list(text: &str) -> Option<Vec<ConMode>> {
+        let words = text.split([' ', ',', ';', '=', '\t']).filter(|word| !word.is_empty());
+        let mode = |word| match word {
+            "crc" => Some(ConMode::Crc),
+            "secure" => Some(ConMode::Secure),
+            _ => None,
+        };
+        words.map(mode).collect()
+    }
+
     /// The mode that a number on the wire stands for.
     pub fn from_wire(mode: u32) -> Option<ConMode> {
         match mode {
@@ -111,8 +123,8 @@ pub trait AuthServer {
     /// The methods to offer in AUTH_BAD_METHOD.
     fn methods(&self) -> Vec<u32>;
 
-    /// The modes to offer, favourite first.
-    fn modes(&self) -> Vec<ConMode>;
+    /// The modes to offer to a peer of this kind, favourite first.
+    fn modes(&self, peer_kind: EntityType) -> Vec<ConMode>;
 }
 
 /// What a client remembers of one handshake between its steps. The messenger makes a default one for each attempt and

@@ -6,6 +6,7 @@
 
 use super::envelope;
 use super::key::CryptoKey;
+use super::modes::ClientModes;
 use super::name::AuthName;
 use super::protocol::{self, Authenticate, ServerChallenge, ServiceTicketRequest};
 use super::secrets::RotatingSecrets;
@@ -17,22 +18,6 @@ use crate::types::EntityType;
 use base::rng::SecretRng;
 use base::{Errno, Instant};
 use bytes::Bytes;
-
-/// Which modes to ask for, favourite first.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClientModes {
-    /// Towards monitors (`ms_mon_client_mode`).
-    pub monitor: Vec<ConMode>,
-    /// Towards daemons (`ms_client_mode`, `ms_cluster_mode`).
-    pub service: Vec<ConMode>,
-}
-
-impl Default for ClientModes {
-    /// Ceph's defaults: monitors in secure mode, daemons in crc mode, the other where that is not to be had.
-    fn default() -> ClientModes {
-        ClientModes { monitor: vec![ConMode::Secure, ConMode::Crc], service: vec![ConMode::Crc, ConMode::Secure] }
-    }
-}
 
 /// One entity as a client.
 #[derive(Debug)]
@@ -61,6 +46,11 @@ impl CephxClient {
     pub fn new(name: AuthName, key: Option<CryptoKey>, want: u32, modes: ClientModes, rng: SecretRng) -> CephxClient {
         let want = want | u32::from(EntityType::AUTH.0);
         CephxClient { name, key, want, modes, rng, tickets: Tickets::default(), server_challenge: None }
+    }
+
+    /// Asks for these modes from now on.
+    pub fn set_modes(&mut self, modes: ClientModes) {
+        self.modes = modes;
     }
 
     /// Who we are.

@@ -18,6 +18,7 @@ pub mod cipher;
 pub mod client;
 pub mod envelope;
 pub mod key;
+pub mod modes;
 pub mod mon_auth;
 pub mod name;
 pub mod protocol;
@@ -26,8 +27,9 @@ pub mod server;
 pub mod tickets;
 pub mod verifier;
 
-pub use client::{CephxClient, ClientModes};
+pub use client::CephxClient;
 pub use key::{BadKey, CryptoKey};
+pub use modes::{ClientModes, ServerModes};
 pub use mon_auth::MonAuth;
 pub use name::AuthName;
 pub use secrets::{ExpiringKey, RotatingSecrets};

@@ -304,7 +304,7 @@ impl AuthServer for MonAuth {
         vec![AUTH_CEPHX]
     }
 
-    fn modes(&self) -> Vec<ConMode> {
+    fn modes(&self, _: EntityType) -> Vec<ConMode> {
         self.modes.clone()
     }
 }

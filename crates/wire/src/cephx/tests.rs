@@ -77,14 +77,14 @@ fn handshake(
 struct Daemon(ServiceVerifier, SecretRng);
 
 impl AuthServer for Daemon {
-    fn step(&mut self, _: Instant, _: EntityType, exchange: &mut ServerExchange, payload: &Bytes) -> ServerStep {
-        self.0.step(&mut self.1, exchange, payload)
+    fn step(&mut self, _: Instant, kind: EntityType, exchange: &mut ServerExchange, payload: &Bytes) -> ServerStep {
+        self.0.step(&mut self.1, kind, exchange, payload)
     }
     fn methods(&self) -> Vec<u32> {
         vec![AUTH_CEPHX]
     }
-    fn modes(&self) -> Vec<ConMode> {
-        self.0.modes().to_vec()
+    fn modes(&self, peer_kind: EntityType) -> Vec<ConMode> {
+        self.0.modes(peer_kind).to_vec()
     }
 }
 
@@ -92,7 +92,7 @@ impl AuthServer for Daemon {
 fn osd_daemon(now: Instant, mon: &mut MonAuth, key: &CryptoKey) -> Daemon {
     let mut osd = client("osd.0", key);
     let reply = mon.message(now, &name("osd.0"), 0, &CephxClient::rotating_request()).expect("osd.0 may ask");
-    let mut verifier = ServiceVerifier::new(EntityType::OSD, vec![ConMode::Crc, ConMode::Secure]);
+    let mut verifier = ServiceVerifier::new(EntityType::OSD, ServerModes::default());
     match osd.reply(now, &reply).expect("sealed with osd.0's key") {
         client::Reply::Rotating(secrets) => verifier.set_secrets(secrets),
         other => panic!("asked for rotating secrets, got {other:?}"),

@@ -5,6 +5,8 @@
 //! answer to a challenge that was drawn for this very handshake, so an authorizer that was overheard is worth nothing.
 
 use super::envelope;
+use super::modes::{ServerModes, is_daemon};
+use super::name::AuthName;
 use super::protocol::{Authorize, AuthorizeReply, AuthorizerHead, ServerChallenge, ServiceTicketInfo};
 use super::secrets::RotatingSecrets;
 use super::{connection_secret, pick_mode};
@@ -19,13 +21,13 @@ use bytes::Bytes;
 #[derive(Clone, Debug)]
 pub struct ServiceVerifier {
     service: EntityType,
-    modes: Vec<ConMode>,
+    modes: ServerModes,
     secrets: RotatingSecrets,
 }
 
 impl ServiceVerifier {
     /// A verifier for daemons of kind `service` that offer `modes`; it lets nobody in before it has secrets.
-    pub fn new(service: EntityType, modes: Vec<ConMode>) -> ServiceVerifier {
+    pub fn new(service: EntityType, modes: ServerModes) -> ServiceVerifier {
         ServiceVerifier { service, modes, secrets: RotatingSecrets::default() }
     }
 
@@ -39,20 +41,39 @@ impl ServiceVerifier {
         &self.secrets
     }
 
-    /// The modes it offers.
-    pub fn modes(&self) -> &[ConMode] {
-        &self.modes
+    /// Offers these modes from now on.
+    pub fn set_modes(&mut self, modes: ServerModes) {
+        self.modes = modes;
     }
 
-    /// One step of a handshake.
-    pub fn step(&self, rng: &mut SecretRng, exchange: &mut ServerExchange, payload: &Bytes) -> ServerStep {
+    /// The modes it offers to peers of a kind.
+    pub fn modes(&self, peer_kind: EntityType) -> &[ConMode] {
+        self.modes.towards(peer_kind)
+    }
+
+    /// One step of a handshake with somebody who claims to be of a kind. Who claims to be a daemon has to show a daemon's
+    /// ticket: what modes there are depends on it.
+    pub fn step(
+        &self,
+        rng: &mut SecretRng,
+        peer_kind: EntityType,
+        exchange: &mut ServerExchange,
+        payload: &Bytes,
+    ) -> ServerStep {
         if exchange.method != AUTH_CEPHX {
             return ServerStep::Refused(Errno::EOPNOTSUPP);
         }
-        let Some(mode) = pick_mode(&exchange.preferred_modes, &self.modes) else {
+        let Some(mode) = pick_mode(&exchange.preferred_modes, self.modes(peer_kind)) else {
             return ServerStep::Refused(Errno::EOPNOTSUPP);
         };
-        verify(rng, exchange, payload, mode, (self.service, &self.secrets))
+        match verify(rng, exchange, payload, mode, (self.service, &self.secrets)) {
+            ServerStep::Done(done)
+                if is_daemon(peer_kind) && AuthName::parse(&done.entity).is_none_or(|name| name.kind != peer_kind) =>
+            {
+                ServerStep::Refused(Errno::EACCES)
+            }
+            step => step,
+        }
     }
 }
 

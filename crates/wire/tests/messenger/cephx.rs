@@ -8,7 +8,8 @@ use wire::auth::{
     AUTH_CEPHX, AuthClient, AuthRequest, AuthServer, ClientDone, ClientExchange, ConMode, ServerExchange, ServerStep,
 };
 use wire::cephx::{
-    AuthName, CephxClient, ClientModes, CryptoKey, EntityAuth, KeyServer, KeyServerConfig, MonAuth, ServiceVerifier,
+    AuthName, CephxClient, ClientModes, CryptoKey, EntityAuth, KeyServer, KeyServerConfig, MonAuth, ServerModes,
+    ServiceVerifier,
 };
 use wire::msgr::{Door, MessengerConfig, StreamError, StreamId};
 use wire::net::{CloseReason, ConnId, NetCommand, Policy};
@@ -26,7 +27,7 @@ impl AuthServer for Holder {
         Vec::new()
     }
 
-    fn modes(&self) -> Vec<ConMode> {
+    fn modes(&self, _: EntityType) -> Vec<ConMode> {
         Vec::new()
     }
 }
@@ -57,16 +58,16 @@ impl AuthClient for Holder {
 struct Verifier(ServiceVerifier, SecretRng);
 
 impl AuthServer for Verifier {
-    fn step(&mut self, _: Instant, _: EntityType, exchange: &mut ServerExchange, payload: &Bytes) -> ServerStep {
-        self.0.step(&mut self.1, exchange, payload)
+    fn step(&mut self, _: Instant, kind: EntityType, exchange: &mut ServerExchange, payload: &Bytes) -> ServerStep {
+        self.0.step(&mut self.1, kind, exchange, payload)
     }
 
     fn methods(&self) -> Vec<u32> {
         vec![AUTH_CEPHX]
     }
 
-    fn modes(&self) -> Vec<ConMode> {
-        self.0.modes().to_vec()
+    fn modes(&self, peer_kind: EntityType) -> Vec<ConMode> {
+        self.0.modes(peer_kind).to_vec()
     }
 }
 
@@ -117,7 +118,7 @@ fn cluster(mode: ConMode) -> (World, CryptoKey) {
     keys.set(AuthName::parse("client.admin").expect("a name"), client);
     let mut mon_auth = MonAuth::new(keys, vec![ConMode::Crc, ConMode::Secure], rng(2));
     mon_auth.rotate(world.now);
-    let mut verifier = ServiceVerifier::new(EntityType::OSD, vec![ConMode::Crc, ConMode::Secure]);
+    let mut verifier = ServiceVerifier::new(EntityType::OSD, ServerModes::default());
     verifier.set_secrets(mon_auth.keys.rotating(EntityType::OSD).expect("rotated just now").clone());
 
     let mut config = MessengerConfig::new(EntityName::mon(0), AddrVec::one(addr(50, 0)));

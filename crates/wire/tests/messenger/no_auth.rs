@@ -78,7 +78,7 @@ impl AuthServer for NoAuth {
         vec![AUTH_NONE]
     }
 
-    fn modes(&self) -> Vec<ConMode> {
+    fn modes(&self, _: EntityType) -> Vec<ConMode> {
         self.modes.clone()
     }
 }

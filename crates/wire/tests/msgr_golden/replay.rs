@@ -49,7 +49,7 @@ impl AuthServer for Script<'_> {
         vec![self.0.request.method]
     }
 
-    fn modes(&self) -> Vec<ConMode> {
+    fn modes(&self, _: EntityType) -> Vec<ConMode> {
         vec![self.mode()]
     }
 }

@@ -166,8 +166,37 @@ fn a_ticket_for_one_service_opens_no_other() {
     // The manager's ticket shown to an OSD.
     let refused = handshake(T0, &mut client, &mut daemon, EntityType::MGR).map(|_| ());
     assert_eq!(refused, Err(Errno::EACCES));
-    let mut empty = Daemon(ServiceVerifier::new(EntityType::OSD, vec![ConMode::Crc]), rng(5));
+    let mut empty = Daemon(ServiceVerifier::new(EntityType::OSD, ServerModes::default()), rng(5));
     assert_eq!(handshake(T0, &mut client, &mut empty, EntityType::OSD).map(|_| ()), Err(Errno::EACCES));
+}
+
+/// A daemon to which everybody claims to be an OSD.
+struct Deceived(Daemon);
+
+impl AuthServer for Deceived {
+    fn step(&mut self, now: Instant, _: EntityType, exchange: &mut ServerExchange, payload: &Bytes) -> ServerStep {
+        self.0.step(now, EntityType::OSD, exchange, payload)
+    }
+    fn methods(&self) -> Vec<u32> {
+        self.0.methods()
+    }
+    fn modes(&self, peer_kind: EntityType) -> Vec<ConMode> {
+        self.0.modes(peer_kind)
+    }
+}
+
+#[test]
+fn a_client_that_claims_to_be_a_daemon_does_not_get_its_modes() {
+    let (mut mon, admin, osd) = monitor();
+    let mut daemon = osd_daemon(T0, &mut mon, &osd);
+    daemon.0.set_modes(ServerModes { cluster: vec![ConMode::Crc], service: vec![ConMode::Secure] });
+    let mut deceived = Deceived(daemon);
+    let mut client = client("client.admin", &admin);
+    handshake(T0, &mut client, &mut mon, EntityType::MON).expect("client.admin gets in");
+    let refused = handshake(T0, &mut client, &mut deceived, EntityType::OSD).map(|_| ());
+    assert_eq!(refused, Err(Errno::EACCES));
+    let (done, _) = handshake(T0, &mut client, &mut deceived.0, EntityType::OSD).expect("as what it is");
+    assert_eq!(done.con_mode, ConMode::Secure);
 }
 
 #[test]

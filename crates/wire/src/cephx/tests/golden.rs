@@ -159,21 +159,28 @@ fn a_real_authorizer_opens_with_the_rotating_secrets_a_real_osd_was_sent() {
 #[test]
 fn our_verifier_and_client_follow_the_captured_steps() {
     let capture = Capture::load();
-    let mut verifier = ServiceVerifier::new(EntityType::OSD, vec![ConMode::Crc]);
+    let mut verifier = ServiceVerifier::new(EntityType::OSD, ServerModes::default());
     verifier.set_secrets(capture.rotating("mauthreply_005", &capture.key("osd.1")));
     let mut exchange = ServerExchange { method: AUTH_CEPHX, preferred_modes: vec![1], ..ServerExchange::default() };
     let request = capture.hex("osd-client/auth_request");
-    assert!(matches!(verifier.step(&mut rng(9), &mut exchange, &request), ServerStep::More(more) if more.len() == 32));
+    assert!(
+        matches!(verifier.step(&mut rng(9), EntityType::CLIENT, &mut exchange, &request), ServerStep::More(more) if more.len() == 32)
+    );
     // The captured answer is to another challenge: a replay.
     let replay = capture.hex("osd-client/auth_request_more");
-    assert_eq!(verifier.step(&mut rng(9), &mut exchange, &replay), ServerStep::Refused(Errno::EACCES));
+    assert_eq!(
+        verifier.step(&mut rng(9), EntityType::CLIENT, &mut exchange, &replay),
+        ServerStep::Refused(Errno::EACCES)
+    );
     // With the challenge it was made for, it is right.
     let (info, _) =
         open_authorizer(&mut Decoder::shared(&replay), |_, id| verifier.secrets().key(id).cloned()).expect("real");
     let challenge: ServerChallenge =
         envelope::open(&info.session_key, &capture.hex("osd-client/auth_reply_more")).expect("real");
     exchange.challenge = Some(challenge.challenge);
-    let ServerStep::Done(done) = verifier.step(&mut rng(9), &mut exchange, &replay) else { panic!("refused") };
+    let ServerStep::Done(done) = verifier.step(&mut rng(9), EntityType::CLIENT, &mut exchange, &replay) else {
+        panic!("refused")
+    };
     assert_eq!((done.entity.as_str(), done.con_mode), ("client.admin", ConMode::Crc));
     assert_eq!(done.payload, capture.hex("osd-client/auth_done"));
 }

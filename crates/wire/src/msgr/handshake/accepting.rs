@@ -90,12 +90,13 @@ impl Messenger {
         auth: &mut dyn Auth,
     ) -> Result<(), StreamError> {
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        let kind = stream.kind;
         let Some(handshake) = stream.handshake.as_mut() else { return Ok(()) };
         let frame = AuthBadMethod {
             method: handshake.server.method,
             result: -errno.0,
             allowed_methods: auth.methods(),
-            allowed_modes: auth.modes().into_iter().map(|mode| mode as u32).collect(),
+            allowed_modes: auth.modes(kind).into_iter().map(|mode| mode as u32).collect(),
         };
         handshake.server = Default::default();
         self.send_control(now, id, &frame);

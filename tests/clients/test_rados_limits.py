@@ -5,6 +5,7 @@ The expectations hold on Ceph 16.2 as well.
 import contextlib
 import errno
 import json
+import re
 import threading
 
 import rados
@@ -130,3 +131,22 @@ class Limits(Pool):
         writes("crc")
         with self.option(ms_cluster_mode="secure"):
             writes("crc")
+
+    def test_groups_of_a_pool(self):
+        self.mon("config set", who="mon", name="mon_max_pool_pg_num", value="16")
+        try:
+            refused = rf"-{errno.ERANGE} .*less than or equal to 16"
+            wait_for(lambda: self.refuses(refused, "osd pool create", pool=f"{self.pool}-2", pg_num=32), refused)
+            with self.assertRaisesRegex(AssertionError, refused):
+                self.mon("osd pool set", pool=self.pool, var="pg_num", val="32")
+        finally:
+            self.mon("config rm", who="mon", name="mon_max_pool_pg_num")
+
+    def refuses(self, answer, prefix, **arguments):
+        """Whether the monitor refuses the command so; what it made in vain is removed."""
+        try:
+            self.mon(prefix, **arguments)
+        except AssertionError as refused:
+            return re.search(answer, str(refused))
+        self.mon("osd pool rm", pool=arguments["pool"], pool2=arguments["pool"], yes_i_really_really_mean_it=True)
+        return False

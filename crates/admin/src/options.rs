@@ -66,6 +66,28 @@ impl Level {
     }
 }
 
+/// Who heeds an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heeded {
+    /// A daemon, or `loligo` when it makes one.
+    Here,
+    /// Clients, which are sent it by the monitor.
+    ByClients,
+    /// Nobody: it is known so that tools which set it go on.
+    Nowhere,
+}
+
+impl Heeded {
+    /// What `config help` adds.
+    fn note(self) -> &'static str {
+        match self {
+            Heeded::Here => "",
+            Heeded::ByClients => "Heeded by clients, which are sent it by the monitor.",
+            Heeded::Nowhere => "Has no effect here; it is known so that tools which set it go on.",
+        }
+    }
+}
+
 /// One option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionSpec {
@@ -85,6 +107,8 @@ pub struct OptionSpec {
     pub words: &'static [&'static str],
     /// Whether daemons take a new value without a restart.
     pub runtime: bool,
+    /// Who heeds it.
+    pub heeded: Heeded,
     /// What it does, in one line.
     pub about: &'static str,
 }
@@ -165,7 +189,7 @@ impl OptionSpec {
             "type" => self.kind.name(),
             "level" => self.level.name(),
             "desc" => self.about,
-            "long_desc" => "",
+            "long_desc" => self.heeded.note(),
             "default" => default,
             "daemon_default" => "",
             "tags" => Value::Array(vec![]),

@@ -1,16 +1,27 @@
 //! The table of configuration options.
 //!
-//! Owns the options that mean something to a part of Loligo or that stock clients read from the monitor. Names, types,
-//! levels and defaults follow Ceph v16.2 `src/common/options.cc`; the sentences are ours.
+//! Owns the options that mean something to a part of Loligo, that stock clients read from the monitor, or that tools set
+//! out of habit: each says which, and `cargo xtask tidy` holds it to that. Names, types, levels and defaults follow Ceph v16.2 `src/common/options.cc`; the sentences are ours.
 //!
 //! Read next: `options`, which checks values.
 
 use crate::options::OptionKind::{Bool, Float, Int, Secs, Size, Text, Uint};
-use crate::options::{Level, OptionKind, OptionSpec};
+use crate::options::{Heeded, Level, OptionKind, OptionSpec};
 
 const fn option(name: &'static str, kind: OptionKind, default: &'static str, about: &'static str) -> OptionSpec {
-    let level = Level::Advanced;
-    OptionSpec { name, kind, level, default, range: (None, None), choices: &[], words: &[], runtime: true, about }
+    let (level, heeded) = (Level::Advanced, Heeded::Here);
+    OptionSpec {
+        name,
+        kind,
+        level,
+        default,
+        range: (None, None),
+        choices: &[],
+        words: &[],
+        runtime: true,
+        heeded,
+        about,
+    }
 }
 
 const fn debug(name: &'static str, default: &'static str) -> OptionSpec {
@@ -23,6 +34,12 @@ impl OptionSpec {
     }
     const fn dev(self) -> OptionSpec {
         OptionSpec { level: Level::Dev, ..self }
+    }
+    const fn by_clients(self) -> OptionSpec {
+        OptionSpec { heeded: Heeded::ByClients, ..self }
+    }
+    const fn nowhere(self) -> OptionSpec {
+        OptionSpec { heeded: Heeded::Nowhere, ..self }
     }
     const fn startup(self) -> OptionSpec {
         OptionSpec { runtime: false, ..self }
@@ -54,43 +71,51 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("mon_host", Text, "", "Addresses of the monitors").basic().startup(),
     option("public_addr", Text, "", "The address that clients reach a daemon at").basic().startup(),
     option("cluster_addr", Text, "", "The address that other daemons reach an OSD at").basic().startup(),
-    option("public_network", Text, "", "The network of the public addresses").startup(),
-    option("cluster_network", Text, "", "The network of the cluster addresses").startup(),
+    option("public_network", Text, "", "The network of the public addresses").startup().nowhere(),
+    option("cluster_network", Text, "", "The network of the cluster addresses").startup().nowhere(),
     option("keyring", Text, "", "Files where an entity's key is looked for").startup(),
-    option("auth_cluster_required", Text, "cephx", "Methods that daemons accept from one another").startup(),
-    option("auth_service_required", Text, "cephx", "Methods that daemons accept from clients").startup(),
-    option("auth_client_required", Text, "cephx", "Methods that clients accept from daemons").startup(),
+    option("auth_cluster_required", Text, "cephx", "Methods that daemons accept from one another").startup().nowhere(),
+    option("auth_service_required", Text, "cephx", "Methods that daemons accept from clients").startup().nowhere(),
+    option("auth_client_required", Text, "cephx", "Methods that clients accept from daemons").startup().nowhere(),
     option("auth_mon_ticket_ttl", Float, "259200.000000", "Seconds that a ticket for the monitor lasts").min(1.0),
     option("auth_service_ticket_ttl", Float, "3600.000000", "Seconds that a ticket for a service lasts").min(1.0),
     option("auth_allow_insecure_global_id_reclaim", Bool, "false", "Let clients reclaim a global id without proof"),
-    option("ms_bind_port_min", Int, "6800", "The lowest port a daemon binds").startup(),
-    option("ms_bind_port_max", Int, "7300", "The highest port a daemon binds").startup(),
+    option("ms_bind_port_min", Int, "6800", "The lowest port a daemon binds").startup().nowhere(),
+    option("ms_bind_port_max", Int, "7300", "The highest port a daemon binds").startup().nowhere(),
     option("ms_cluster_mode", Text, "crc secure", "Connection modes between daemons, favourite first")
         .basic()
         .some_of(MODES),
     option("ms_service_mode", Text, "crc secure", "Connection modes that daemons let clients use")
         .basic()
         .some_of(MODES),
-    option("ms_client_mode", Text, "crc secure", "Connection modes that clients use").basic().some_of(MODES),
-    option("ms_mon_cluster_mode", Text, "secure crc", "Connection modes between monitors").basic().some_of(MODES),
+    option("ms_client_mode", Text, "crc secure", "Connection modes that clients use")
+        .basic()
+        .some_of(MODES)
+        .by_clients(),
+    option("ms_mon_cluster_mode", Text, "secure crc", "Connection modes between monitors")
+        .basic()
+        .some_of(MODES)
+        .nowhere(),
     option("ms_mon_service_mode", Text, "secure crc", "Connection modes that monitors let others use")
         .basic()
         .startup()
         .some_of(MODES),
     option("ms_mon_client_mode", Text, "secure crc", "Connection modes that clients use towards monitors")
         .basic()
-        .some_of(MODES),
-    option("ms_tcp_nodelay", Bool, "true", "Send small segments at once"),
-    option("ms_initial_backoff", Float, "0.200000", "Seconds before the first attempt to reconnect"),
-    option("ms_max_backoff", Float, "15.000000", "Seconds between attempts to reconnect, at most"),
+        .some_of(MODES)
+        .by_clients(),
+    option("ms_tcp_nodelay", Bool, "true", "Send small segments at once").nowhere(),
+    option("ms_initial_backoff", Float, "0.200000", "Seconds before the first attempt to reconnect").nowhere(),
+    option("ms_max_backoff", Float, "15.000000", "Seconds between attempts to reconnect, at most").nowhere(),
     // The log.
-    option("log_file", Text, "", "Where a daemon logs to").basic().startup(),
+    option("log_file", Text, "", "Where a daemon logs to").basic().startup().nowhere(),
     option("log_to_file", Bool, "true", "Log to the file").basic(),
-    option("log_to_stderr", Bool, "true", "Log to standard error").basic(),
-    option("err_to_stderr", Bool, "true", "Log errors to standard error").basic(),
-    option("mon_cluster_log_to_file", Bool, "true", "Write the cluster log to a file"),
+    option("log_to_stderr", Bool, "true", "Log to standard error").basic().nowhere(),
+    option("err_to_stderr", Bool, "true", "Log errors to standard error").basic().nowhere(),
+    option("mon_cluster_log_to_file", Bool, "true", "Write the cluster log to a file").nowhere(),
     option("admin_socket", Text, "", "Where a daemon answers `ceph daemon`; none where empty").startup(),
-    option("clog_to_monitors", Text, "default=true", "Send the daemons' part of the cluster log to the monitor"),
+    option("clog_to_monitors", Text, "default=true", "Send the daemons' part of the cluster log to the monitor")
+        .nowhere(),
     debug("debug_auth", "1/5"),
     debug("debug_client", "0/5"),
     debug("debug_crush", "1/1"),
@@ -108,20 +133,20 @@ pub static OPTIONS: &[OptionSpec] = &[
     // The monitor.
     option("mon_allow_pool_delete", Bool, "false", "Let pools be deleted"),
     option("mon_allow_pool_size_one", Bool, "false", "Let pools have a single replica"),
-    option("mon_max_osd", Int, "10000", "The highest OSD id, and one more"),
+    option("mon_max_osd", Int, "10000", "The highest OSD id, and one more").max(10_000.0),
     option("mon_max_pg_per_osd", Uint, "250", "Placement groups that an OSD should carry at most").min(1.0),
     option("mgr_max_pg_num_change", Uint, "128", "Placement groups that a pool gets or loses in one step"),
     option("target_max_misplaced_ratio", Float, "0.050000", "Share of misplaced objects above which pgp_num waits"),
-    option("mon_max_pool_pg_num", Uint, "65536", "Placement groups of a pool at most"),
-    option("mon_pg_warn_min_per_osd", Uint, "0", "Warn when OSDs carry fewer placement groups than this"),
+    option("mon_max_pool_pg_num", Uint, "65536", "Placement groups of a pool at most").max(65_536.0),
+    option("mon_pg_warn_min_per_osd", Uint, "0", "Warn when OSDs carry fewer placement groups than this").nowhere(),
     option("mon_reweight_min_pgs_per_osd", Uint, "10", "Placement groups of an OSD without which none are reweighted"),
     option("mon_reweight_min_bytes_per_osd", Size, "104857600", "Bytes of an OSD without which none are reweighted"),
     option("mon_reweight_max_osds", Int, "4", "OSDs that one command reweights at most").min(1.0),
     option("mon_reweight_max_change", Float, "0.050000", "Most that one command changes an OSD's weight by").min(0.0),
     option("mon_osd_blocklist_default_expire", Float, "3600.000000", "Seconds that an entry of the blocklist lasts")
         .min(0.0),
-    option("mon_osd_cache_size", Int, "500", "OSD map epochs kept in memory"),
-    option("mon_min_osdmap_epochs", Int, "500", "OSD map epochs kept at least"),
+    option("mon_osd_cache_size", Int, "500", "OSD map epochs kept in memory").nowhere(),
+    option("mon_min_osdmap_epochs", Int, "500", "OSD map epochs kept at least").nowhere(),
     option("mon_osd_down_out_interval", Int, "600", "Seconds before an OSD that is down is marked out; 0 for never"),
     option(
         "mon_osd_down_out_subtree_limit",
@@ -134,7 +159,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("mon_osd_min_up_ratio", Float, "0.300000", "Keep at least this part of the OSDs up"),
     option("mon_osd_report_timeout", Int, "900", "Seconds without a beacon before an OSD is marked down"),
     option("mon_osd_reporter_subtree_level", Text, "host", "Reporters below one bucket of this type count as one"),
-    option("mon_osd_adjust_heartbeat_grace", Bool, "true", "Be patient with OSDs that were slow before"),
+    option("mon_osd_adjust_heartbeat_grace", Bool, "true", "Be patient with OSDs that were slow before").nowhere(),
     option("mon_osd_auto_mark_new_in", Bool, "true", "Mark new OSDs in"),
     option("mon_osd_auto_mark_auto_out_in", Bool, "true", "Mark OSDs in again that were marked out automatically"),
     option("mon_osd_auto_mark_in", Bool, "false", "Mark any OSD in that boots"),
@@ -147,8 +172,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("mon_warn_pg_not_deep_scrubbed_ratio", Float, "0.750000", "The same for a deep scrub").min(0.0),
     option("mon_warn_on_osd_down_out_interval_zero", Bool, "true", "Warn when OSDs are never marked out"),
     option("mon_warn_on_too_few_osds", Bool, "true", "Warn when there are fewer OSDs than replicas by default"),
-    option("mon_clock_drift_allowed", Float, "0.050000", "Seconds that clocks may differ"),
-    option("mon_data_avail_warn", Int, "30", "Percentage of the monitor's disk that should be free"),
+    option("mon_clock_drift_allowed", Float, "0.050000", "Seconds that clocks may differ").nowhere(),
+    option("mon_data_avail_warn", Int, "30", "Percentage of the monitor's disk that should be free").nowhere(),
     option("mgr/prometheus/server_addr", Text, "", "The address that metrics are served at; empty for the monitor's")
         .startup(),
     option(
@@ -196,7 +221,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "The device an extent store's should behave like: a name, or a file of figures",
     )
     .startup(),
-    option("memstore_device_bytes", Size, "1073741824", "The size of an OSD's memory store").min(4096.0),
+    option("memstore_device_bytes", Size, "1073741824", "The size of an OSD's memory store").min(4096.0).nowhere(),
     option("osd_memory_target", Size, "100663296", "Memory that an OSD aims at; half of it is its store's cache")
         .basic()
         .min(16_777_216.0),
@@ -230,14 +255,14 @@ pub static OPTIONS: &[OptionSpec] = &[
         "100",
         "Objects that a primary may lack at most to lead while it recovers",
     ),
-    option("osd_recovery_max_chunk", Size, "8388608", "Bytes of one recovery push"),
+    option("osd_recovery_max_chunk", Size, "8388608", "Bytes of one recovery push").nowhere(),
     option("osd_recovery_op_priority", Uint, "3", "Priority of recovery").min(1.0).max(63.0),
     option("osd_client_op_priority", Uint, "63", "Priority of clients' operations").min(1.0).max(63.0),
     option("osd_recovery_sleep", Float, "0.000000", "Seconds between recoveries; 0 for the device's default"),
     option("osd_recovery_sleep_hdd", Float, "0.100000", "Seconds between recoveries on rotating disks"),
     option("osd_recovery_sleep_ssd", Float, "0.000000", "Seconds between recoveries on flash"),
     option("osd_recovery_sleep_hybrid", Float, "0.025000", "Seconds between recoveries on disks with a flash journal"),
-    option("osd_recovery_delay_start", Float, "0.000000", "Seconds between peering and recovery"),
+    option("osd_recovery_delay_start", Float, "0.000000", "Seconds between peering and recovery").nowhere(),
     option("osd_op_queue", Text, "wpq", "The op scheduler").one_of(QUEUES),
     option("osd_op_queue_cut_off", Text, "high", "Priorities that bypass the op scheduler").one_of(&["low", "high"]),
     option("osd_op_queue_store_ios", Uint, "0", "Operations in the store at once; 0 to learn how many"),
@@ -250,8 +275,10 @@ pub static OPTIONS: &[OptionSpec] = &[
     .min(1.0),
     option("osd_op_queue_store_ios_ssd", Uint, "128", "The most that is learnt, on flash").min(1.0),
     option("osd_op_queue_store_bytes", Size, "67108864", "Bytes of operations in the store at once").min(1.0),
-    option("osd_op_num_shards", Int, "0", "Known for tools that set it: an OSD is one engine").startup(),
-    option("osd_op_num_threads_per_shard", Int, "0", "Known for tools that set it: an engine has one thread").startup(),
+    option("osd_op_num_shards", Int, "0", "Parts of an OSD that work on their own: it is one engine")
+        .startup()
+        .nowhere(),
+    option("osd_op_num_threads_per_shard", Int, "0", "Threads of each part: an engine has one").startup().nowhere(),
     option("osd_qos_tenants", Text, "", "What tenants are promised; `qos set` writes it"),
     option("osd_mclock_profile", Text, "high_client_ops", "Which classes of work are favoured").one_of(PROFILES),
     option(
@@ -303,12 +330,12 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_mclock_cost_per_byte_usec_ssd", Float, "0.011000", "Microseconds of a byte on flash").dev(),
     option("osd_heartbeat_interval", Int, "6", "Seconds between pings of peers").min(1.0).max(60.0),
     option("osd_heartbeat_grace", Int, "20", "Seconds without an answer before a peer is reported"),
-    option("osd_beacon_report_interval", Int, "300", "Seconds between beacons to the monitor").min(1.0),
-    option("osd_mon_report_interval", Int, "5", "Seconds between reports to the monitor").min(1.0),
+    option("osd_beacon_report_interval", Int, "60", "Seconds between beacons to the monitor").min(1.0),
+    option("osd_mon_report_interval", Int, "5", "Seconds between reports to the monitor").min(1.0).nowhere(),
     option("osd_min_pg_log_entries", Uint, "250", "Log entries a placement group keeps at least").min(1.0),
     option("osd_max_pg_log_entries", Uint, "10000", "Log entries a placement group keeps at most").min(1.0),
     option("osd_pg_log_trim_min", Uint, "100", "Log entries that one trim removes at least").min(1.0),
-    option("osd_pg_log_dups_tracked", Uint, "3000", "Requests remembered beyond the log"),
+    option("osd_pg_log_dups_tracked", Uint, "3000", "Requests remembered beyond the log").nowhere(),
     option("osd_max_object_size", Size, "134217728", "Bytes of an object at most").max(134_217_728.0),
     option("osd_max_object_name_len", Uint, "2048", "Bytes of an object's name at most").max(2048.0),
     option("osd_max_object_namespace_len", Uint, "256", "Bytes of a namespace's name at most").max(256.0),
@@ -340,7 +367,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_bench_large_size_max_throughput", Size, "104857600", "Bytes a second it may assume of large ones"),
     option("osd_bench_max_block_size", Size, "67108864", "The largest piece that `bench` writes"),
     option("osd_bench_duration", Uint, "30", "Seconds that `bench` may take by those rates"),
-    option("osd_map_message_max", Int, "40", "OSD map epochs in one message"),
+    option("osd_map_message_max", Int, "40", "OSD map epochs in one message").nowhere(),
     option("osd_scrub_auto_repair", Bool, "false", "Repair what scheduled deep scrubs find"),
     option("osd_scrub_auto_repair_num_errors", Uint, "5", "Errors up to which it is repaired so"),
     option("osd_scrub_chunk_max", Int, "25", "Objects that a scrub compares at once").min(1.0),
@@ -352,9 +379,9 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_scrub_max_interval", Float, "604800.000000", "Seconds between scrubs at most"),
     option("osd_deep_scrub_interval", Float, "604800.000000", "Seconds between deep scrubs"),
     option("osd_scrub_sleep", Float, "0.000000", "Seconds between chunks of a scrub"),
-    option("osd_scrub_load_threshold", Float, "0.500000", "Load at which no scrub begins"),
+    option("osd_scrub_load_threshold", Float, "0.500000", "Load at which no scrub begins").nowhere(),
     option("osd_snap_trim_priority", Uint, "5", "Priority of removing snapshots").min(1.0).max(63.0),
-    option("osd_snap_trim_sleep", Float, "0.000000", "Seconds between snapshot removals; 0 for the device's default"),
+    option("osd_snap_trim_sleep", Float, "0.000000", "Seconds before each of a group's turns of removing snapshots"),
     option("osd_delete_sleep", Float, "0.000000", "Seconds between object removals; 0 for the device's default"),
     option("osd_delete_sleep_hdd", Float, "5.000000", "Seconds between object removals on rotating disks"),
     option("osd_delete_sleep_ssd", Float, "1.000000", "Seconds between object removals on flash"),
@@ -368,23 +395,25 @@ pub static OPTIONS: &[OptionSpec] = &[
         .min(1.0)
         .max(1000.0),
     option("osd_pg_delete_cost", Uint, "1048576", "What a step of a deletion costs"),
-    option("osd_debug_drop_ping_probability", Float, "0.000000", "Drop pings, for tests").dev(),
+    option("osd_debug_drop_ping_probability", Float, "0.000000", "Drop pings, for tests").dev().nowhere(),
     // Clients that read their options from the monitor.
-    option("rados_osd_op_timeout", Secs, "0", "Seconds before an operation gives up; 0 for never"),
-    option("rados_mon_op_timeout", Secs, "0", "Seconds before a command gives up; 0 for never"),
-    option("objecter_inflight_ops", Uint, "1024", "Operations a client has in flight at most"),
-    option("objecter_inflight_op_bytes", Size, "104857600", "Bytes a client has in flight at most"),
-    option("client_mount_timeout", Secs, "300", "Seconds before connecting gives up"),
-    option("rbd_default_pool", Text, "rbd", "The pool of images given without one"),
+    option("rados_osd_op_timeout", Secs, "0", "Seconds before an operation gives up; 0 for never").by_clients(),
+    option("rados_mon_op_timeout", Secs, "0", "Seconds before a command gives up; 0 for never").by_clients(),
+    option("objecter_inflight_ops", Uint, "1024", "Operations a client has in flight at most").by_clients(),
+    option("objecter_inflight_op_bytes", Size, "104857600", "Bytes a client has in flight at most").by_clients(),
+    option("client_mount_timeout", Secs, "300", "Seconds before connecting gives up").by_clients(),
+    option("rbd_default_pool", Text, "rbd", "The pool of images given without one").by_clients(),
     option(
         "rbd_default_features",
         Text,
         "layering,exclusive-lock,object-map,fast-diff,deep-flatten",
         "Features of new images",
-    ),
-    option("rbd_cache", Bool, "true", "Cache images' data in clients"),
-    option("rbd_cache_size", Size, "33554432", "Bytes of an image's cache"),
-    option("rbd_cache_max_dirty", Size, "25165824", "Dirty bytes of an image's cache; 0 for write-through"),
-    option("rbd_default_order", Uint, "22", "Objects of new images have two to this many bytes"),
+    )
+    .by_clients(),
+    option("rbd_cache", Bool, "true", "Cache images' data in clients").by_clients(),
+    option("rbd_cache_size", Size, "33554432", "Bytes of an image's cache").by_clients(),
+    option("rbd_cache_max_dirty", Size, "25165824", "Dirty bytes of an image's cache; 0 for write-through")
+        .by_clients(),
+    option("rbd_default_order", Uint, "22", "Objects of new images have two to this many bytes").by_clients(),
     option("compression_algorithm", Text, "none", "How messages are compressed").one_of(ALGORITHMS).dev(),
 ];

@@ -468,6 +468,16 @@ impl Mon {
         self.option(name) == "true"
     }
 
+    /// The lowest id that no OSD may have (`mon_max_osd`).
+    pub(crate) fn osd_id_max(&self) -> i32 {
+        (self.option_number("mon_max_osd") as i32).clamp(0, crate::limits::OSD_ID_MAX)
+    }
+
+    /// How many placement groups a pool may have (`mon_max_pool_pg_num`).
+    pub(crate) fn pool_pg_num_max(&self) -> i64 {
+        (self.option_number("mon_max_pool_pg_num") as i64).min(crate::limits::POOL_PG_NUM_MAX)
+    }
+
     /// Takes over the options that other parts keep a copy of.
     pub(crate) fn apply_options(&mut self) {
         let secs = |mon: &Mon, name: &str| base::Duration::from_secs_f64(mon.option_number(name).clamp(1.0, 1e9));

@@ -5,7 +5,6 @@
 //! is marked down first, and its boot waits for that epoch.
 
 use crate::genesis::{default_location, weight_of_size};
-use crate::limits::OSD_ID_MAX;
 use crate::mon::{LogLevel, Mon};
 use crate::osd_watch::is_flagged;
 use crate::services::log::LogLevel as ClusterLevel;
@@ -65,7 +64,7 @@ impl Mon {
         if boot.superblock.cluster_fsid != self.config.fsid {
             return Err("it belongs to another cluster");
         }
-        if !(0..OSD_ID_MAX).contains(&osd.0) {
+        if !(0..self.osd_id_max()).contains(&osd.0) {
             return Err("its id is out of bounds");
         }
         if is_flagged(map, osd, MapFlags::NOUP, OsdState::NOUP) {

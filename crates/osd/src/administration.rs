@@ -83,6 +83,8 @@ impl Osd {
         // Cut off at a day, and a watch needs a moment to be renewed in.
         self.core.watch_timeout_s = settings.number("osd_client_watch_timeout").clamp(1.0, 86_400.0) as u32;
         self.core.complaint = seconds("osd_op_complaint_time");
+        self.core.trims.set(seconds("osd_snap_trim_sleep").min(Duration::from_secs(3600)));
+        self.life.beacon_interval = seconds("osd_beacon_report_interval").max(Duration::from_secs(1));
         self.core.heartbeats.set(seconds("osd_heartbeat_interval"), seconds("osd_heartbeat_grace"));
         self.core.track = settings.value("osd_enable_op_tracker") == "true";
         self.core.history.set_limits(limits);

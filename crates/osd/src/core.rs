@@ -27,6 +27,7 @@ use crate::store_meter::{Given, StoreMeter};
 use crate::suspects::Suspects;
 use crate::tenants::TenantTable;
 use crate::tracking::Finished;
+use crate::trim_pace::TrimPace;
 use crate::wishes::Wishes;
 use admin::Settings;
 use admin::counters::Latency;
@@ -173,8 +174,8 @@ pub struct Core {
     pub log_bounds: (usize, usize),
     /// Who serves while it recovers.
     pub recovery_limits: RecoveryLimits,
-    /// PGs that want a turn of trimming removed snapshots.
-    pub trim_wanted: Vec<PgId>,
+    /// When PGs get turns of trimming removed snapshots.
+    pub trims: TrimPace,
     /// The up_thru that some PG waits for.
     pub up_thru_wanted: Epoch,
     /// Since which map pools have been full.
@@ -255,7 +256,7 @@ impl Core {
             wishes: Wishes::default(),
             log_bounds: (LOG_ENTRIES_MAX, 1),
             recovery_limits: RecoveryLimits::default(),
-            trim_wanted: Vec::new(),
+            trims: TrimPace::default(),
             up_thru_wanted: Epoch(0),
             full_pools: FullPools::default(),
             alarms: BTreeSet::new(),

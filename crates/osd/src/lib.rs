@@ -53,6 +53,7 @@ pub mod suspects;
 pub mod tenants;
 pub mod testimony;
 pub mod tracking;
+pub mod trim_pace;
 mod unfound;
 pub mod watch;
 pub mod wishes;

@@ -2,7 +2,7 @@
 
 use crate::boot::boot_message;
 use crate::core::{Command, Core, Level};
-use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, SHUTDOWN_WAIT};
+use crate::limits::{ASK_AGAIN, SHUTDOWN_WAIT};
 use crate::osd::Osd;
 use base::{Duration, Epoch, Instant, OsdId, PgId};
 use wire::messages::{
@@ -22,6 +22,8 @@ pub(crate) struct Life {
     pub(crate) boot_sent: Instant,
     pub(crate) alive_sent: (Epoch, Instant),
     pub(crate) beacon_sent: Instant,
+    /// How often to say that we live (`osd_beacon_report_interval`).
+    pub(crate) beacon_interval: Duration,
     /// When this life was marked down.
     pub(crate) down_since: Instant,
     pub(crate) maps_asked: Instant,
@@ -95,7 +97,7 @@ impl Osd {
             self.mon.send(Envelope::new(OsdPgTemp { paxos, epoch, pg_temp, forced: false }));
         }
         self.say_of_merges();
-        if now >= self.life.beacon_sent + BEACON_INTERVAL {
+        if now >= self.life.beacon_sent + self.life.beacon_interval {
             self.life.beacon_sent = now;
             let beacon = beacon_message(self);
             self.mon.send(Envelope::new(beacon));
@@ -161,6 +163,6 @@ pub(crate) fn beacon_message(osd: &Osd) -> OsdBeacon {
         pgs: osd.primary_pgs(),
         min_last_epoch_clean: osd.core.epoch(),
         last_purged_snaps_scrub: Default::default(),
-        report_interval_s: BEACON_INTERVAL.as_secs() as u32,
+        report_interval_s: osd.life.beacon_interval.as_secs() as u32,
     }
 }

@@ -157,7 +157,7 @@ pub const TENANTS_TELL: Duration = Duration::from_millis(100);
 /// With more OSDs than this to tell, it is done less often in proportion: each sends some 160 messages a second at the most.
 pub const TENANT_PEERS_SOON: u32 = 16;
 
-/// How often to say that we live (`osd_beacon_report_interval` is 300 s).
+/// How often to say that we live (`osd_beacon_report_interval`, in Ceph 300 s).
 pub const BEACON_INTERVAL: Duration = Duration::from_secs(60);
 /// How often to report statistics (`mgr_stats_period`).
 pub const STATS_INTERVAL: Duration = Duration::from_secs(5);

@@ -107,6 +107,7 @@ impl Osd {
             boot_sent: Instant::ZERO,
             alive_sent: (Epoch(0), Instant::ZERO),
             beacon_sent: Instant::ZERO,
+            beacon_interval: BEACON_INTERVAL,
             down_since: Instant::ZERO,
             maps_asked: Instant::ZERO,
             maps_unstored: false,
@@ -154,7 +155,8 @@ impl Osd {
         let life = &self.life;
         let asking = !life.up || life.stopping.is_some() || self.core.up_thru_wanted > life.alive_sent.0;
         let speaks = self.mon.session().is_some() && life.up && !life.stopped;
-        let own = if asking || !speaks { self.core.now + ASK_AGAIN / 4 } else { life.beacon_sent + BEACON_INTERVAL };
+        let own =
+            if asking || !speaks { self.core.now + ASK_AGAIN / 4 } else { life.beacon_sent + life.beacon_interval };
         let stats = speaks.then(|| self.stats.due(&self.core));
         [
             Some(own),
@@ -166,6 +168,7 @@ impl Osd {
             life.stopping,
             self.core.alarms.first().map(|(at, _)| *at),
             self.core.pace.next_wakeup(),
+            self.core.trims.next_wakeup(),
             self.core.reservations.next_wakeup(),
             self.core.scrubs.next_wakeup().filter(|_| life.up),
             self.core.wishes.next_wakeup().filter(|_| speaks),
@@ -397,8 +400,9 @@ impl Osd {
     /// Schedules the turns that PGs have asked for since, and runs what may go on.
     fn run_queued(&mut self) {
         let recovers = self.core.pace.next_wakeup().is_some_and(|at| at <= self.core.now);
-        let waits =
-            !self.core.trim_wanted.is_empty() || self.core.scrubs.wants_turns() || self.core.reservations.is_due();
+        let waits = self.core.trims.wants_turns(self.core.now)
+            || self.core.scrubs.wants_turns()
+            || self.core.reservations.is_due();
         let waits = waits || self.core.deletions.wants_turns();
         if recovers || waits || !self.scheduler.is_empty() {
             self.run();
@@ -419,7 +423,7 @@ impl Osd {
     pub(crate) fn run(&mut self) {
         self.hand_out_slots();
         self.schedule_recovery();
-        for pg in core::mem::take(&mut self.core.trim_wanted) {
+        for pg in self.core.trims.take(self.core.now) {
             self.scheduler.enqueue(self.core.now, WorkClass::BestEffort, 0, Work { pg, what: WorkOf::Trim });
         }
         self.schedule_scrubs();

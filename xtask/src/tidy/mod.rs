@@ -10,6 +10,7 @@ mod dependencies;
 mod files;
 mod layers;
 mod metadata;
+mod options;
 mod source;
 
 use anyhow::{Context, Result};
@@ -61,14 +62,20 @@ pub(crate) fn tidy(root: &Path) -> Result<Vec<Complaint>> {
         let path = format!("crates/{name}/clippy.toml");
         complaints.extend(bans::check(&path, std::fs::read_to_string(root.join(&path)).ok().as_deref()));
     }
+    let mut literals = Vec::new();
     for path in sources(root)? {
         let text = std::fs::read_to_string(root.join(&path)).with_context(|| format!("reading {path}"))?;
         complaints.extend(files::check(&path, &text));
         let is_pure = pure.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")));
+        if path.starts_with("crates/") && path.ends_with(".rs") && path != options::TABLE && !files::is_test_file(&path)
+        {
+            literals.extend(options::literals(&text));
+        }
         if is_pure && path.ends_with(".rs") && !files::is_test_file(&path) {
             complaints.extend(bans::check_source(&path, &text));
         }
     }
+    complaints.extend(options::check(&read(options::TABLE), &literals));
     complaints.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     Ok(complaints)
 }

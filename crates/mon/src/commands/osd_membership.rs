@@ -5,7 +5,6 @@
 
 use super::osd::osds_named;
 use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
-use crate::limits::OSD_ID_MAX;
 use crate::mon::Mon;
 use crate::services::osd_map::IN;
 use crate::{crush_view, object};
@@ -275,8 +274,9 @@ fn primary_affinity(mon: &mut Mon, call: &Call) -> Answer {
 
 /// The lowest id that no OSD has.
 fn free_id(mon: &mut Mon) -> Result<OsdId, Refused> {
+    let id_max = mon.osd_id_max();
     let next = mon.osds.upcoming();
-    let free = (0..OSD_ID_MAX).map(OsdId).find(|osd| !next.exists(*osd));
+    let free = (0..id_max).map(OsdId).find(|osd| !next.exists(*osd));
     free.ok_or_else(|| Refused::new(Errno::ERANGE, "there are as many OSDs as there may be"))
 }
 
@@ -309,7 +309,7 @@ fn chosen(mon: &mut Mon, uuid: Uuid, id: Option<OsdId>) -> Result<(OsdId, bool),
     }
     match id {
         None => Ok((free_id(mon)?, false)),
-        Some(osd) if osd.0 >= OSD_ID_MAX => refuse(Errno::ERANGE, format!("osd id {osd} is out of bounds")),
+        Some(osd) if osd.0 >= mon.osd_id_max() => refuse(Errno::ERANGE, format!("osd id {osd} is out of bounds")),
         Some(osd) => {
             let state = mon.osds.upcoming().state(osd);
             if state.contains(OsdState::EXISTS) && !state.contains(OsdState::DESTROYED) {

@@ -4,7 +4,6 @@
 //! pools are outside the present scope and refused with EOPNOTSUPP.
 
 use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
-use crate::limits::POOL_PG_NUM_MAX;
 use crate::mon::Mon;
 use base::{Errno, Instant, PoolId};
 use maps::PgPool;
@@ -137,9 +136,10 @@ impl Mon {
         } else {
             pg_num
         });
-        if pg_num <= 0 || pg_num > POOL_PG_NUM_MAX {
+        let max = self.pool_pg_num_max();
+        if pg_num <= 0 || pg_num > max {
             let text = format!(
-                "'pg_num' must be greater than 0 and less than or equal to {POOL_PG_NUM_MAX} (you may adjust 'mon max pool pg num' for higher values)"
+                "'pg_num' must be greater than 0 and less than or equal to {max} (you may adjust 'mon max pool pg num' for higher values)"
             );
             return refuse(Errno::ERANGE, text);
         }

@@ -5,7 +5,6 @@
 
 use super::osd_pool::pool_named;
 use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
-use crate::limits::POOL_PG_NUM_MAX;
 use crate::mon::Mon;
 use base::{Errno, PoolId};
 use maps::PgPool;
@@ -153,9 +152,10 @@ fn set_pg_num_target(mon: &mut Mon, id: PoolId, pool: &PgPool, number: i64) -> R
     if number == i64::from(pool.pg_num_target) {
         return Ok(());
     }
-    if number <= 0 || number > POOL_PG_NUM_MAX {
+    let max = mon.pool_pg_num_max();
+    if number <= 0 || number > max {
         let text = format!(
-            "'pg_num' must be greater than 0 and less than or equal to {POOL_PG_NUM_MAX} (you may adjust 'mon max pool pg num' for higher values)"
+            "'pg_num' must be greater than 0 and less than or equal to {max} (you may adjust 'mon max pool pg num' for higher values)"
         );
         return refuse(Errno::ERANGE, text);
     }

@@ -4,7 +4,6 @@
 
 use super::osd::osds_named;
 use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
-use crate::limits::OSD_ID_MAX;
 use crate::mon::Mon;
 use base::{Errno, OsdId};
 use maps::osd_map::MapFlags;
@@ -210,11 +209,9 @@ fn require_release(mon: &mut Mon, call: &Call) -> Answer {
 
 fn setmaxosd(mon: &mut Mon, call: &Call) -> Answer {
     let newmax = call.int("newmax")?;
-    let Some(max) = i32::try_from(newmax).ok().filter(|max| (0..=OSD_ID_MAX).contains(max)) else {
-        return refuse(
-            Errno::ERANGE,
-            format!("cannot set max_osd to {newmax} which is > conf.mon_max_osd ({OSD_ID_MAX})"),
-        );
+    let id_max = mon.osd_id_max();
+    let Some(max) = i32::try_from(newmax).ok().filter(|max| (0..=id_max).contains(max)) else {
+        return refuse(Errno::ERANGE, format!("cannot set max_osd to {newmax} which is > conf.mon_max_osd ({id_max})"));
     };
     let next = mon.osds.upcoming();
     if let Some(osd) = (max..next.max_osd()).map(OsdId).find(|osd| next.exists(*osd)) {

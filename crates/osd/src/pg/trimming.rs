@@ -59,7 +59,7 @@ impl Pg {
     /// Asks for a turn, if there is something to trim.
     pub fn ask_for_trim(&mut self, core: &mut Core) {
         if self.may_trim(core) {
-            core.trim_wanted.push(self.id);
+            core.trims.want(core.now, self.id);
         }
     }
 

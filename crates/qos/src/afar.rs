@@ -60,62 +60,58 @@ pub struct Settled {
     pub queued: bool,
 }
 
-/// The account of one promise at one server, for one quantity.
-#[derive(Debug, Default)]
-struct Account {
-    /// Served here since the last settlement.
-    own: f64,
-    /// Charged for others since then.
-    ahead: f64,
-    /// What is charged for others with each part of our own, and the most of that until the next settlement.
-    rate: f64,
-    ahead_max: f64,
-}
-
-impl Account {
-    /// Notes service here; gives what to charge for it.
-    fn served(&mut self, own: f64) -> f64 {
-        let before = self.ahead;
-        self.own += own;
-        self.ahead = (before + own * self.rate).min(self.ahead_max.max(before));
-        own + self.ahead - before
-    }
-}
-
-/// The account of one promise at one server. What a request of a limited flow changes is one line of cache.
+/// The account of one promise at one server. What a request changes or needs to know is one line of cache.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Afar {
-    requests: Account,
-    bytes: Account,
-    reserved_ns: Account,
+    /// Served here since the last settlement.
+    own: Served,
+    /// What is charged for others with each part of our own.
+    rate: Served,
+    /// The most that is charged so until the next settlement: requests, bytes, nanoseconds of a reservation. The line has no
+    /// room for more digits, and a bound needs none.
+    ahead_max: (f32, f32, f32),
+
     /// Of late, here and elsewhere.
     late: (Served, Served),
     /// How far the clock of reservations here was behind when it was settled last.
     pub(crate) behind_seen: u64,
 }
 
+const _: () = assert!(core::mem::offset_of!(Afar, late) <= 64, "one line");
+
+/// What is charged for others when so much of our own has been served.
+fn ahead(own: f64, rate: f64, most: f32) -> f64 {
+    (own * rate).min(f64::from(most))
+}
+
+/// Notes service here; gives what to charge for it.
+fn serve(own: &mut f64, more: f64, rate: f64, most: f32) -> f64 {
+    let before = core::mem::replace(own, *own + more);
+    more + ahead(*own, rate, most) - ahead(before, rate, most)
+}
+
 impl Afar {
     /// Notes service here; gives what to charge for it.
     pub(crate) fn served(&mut self, requests: f64, bytes: f64) -> (f64, f64) {
-        (self.requests.served(requests), self.bytes.served(bytes))
+        let Afar { own, rate, ahead_max: most, .. } = self;
+        let requests = serve(&mut own.requests, requests, rate.requests, most.0);
+        (requests, serve(&mut own.bytes, bytes, rate.bytes, most.1))
     }
 
     /// The same for the part of a reservation that a request uses up.
     pub(crate) fn served_reserved(&mut self, ns: f64) -> f64 {
-        self.reserved_ns.served(ns)
+        serve(&mut self.own.reserved_ns, ns, self.rate.reserved_ns, self.ahead_max.2)
     }
 
-    fn each(&self, of: impl Fn(&Account) -> f64) -> Served {
-        Served { requests: of(&self.requests), bytes: of(&self.bytes), reserved_ns: of(&self.reserved_ns) }
-    }
-
-    /// Begins anew until the next settlement.
-    fn expect(&mut self, rate: Served, ahead_max: Served) {
-        let account = |rate, ahead_max| Account { own: 0.0, ahead: 0.0, rate, ahead_max };
-        self.requests = account(rate.requests, ahead_max.requests);
-        self.bytes = account(rate.bytes, ahead_max.bytes);
-        self.reserved_ns = account(rate.reserved_ns, ahead_max.reserved_ns);
+    /// What has been charged for others since the last settlement.
+    fn charged(&self) -> Served {
+        let Afar { own, rate, ahead_max: most, .. } = self;
+        Served {
+            requests: ahead(own.requests, rate.requests, most.0),
+            bytes: ahead(own.bytes, rate.bytes, most.1),
+            reserved_ns: ahead(own.reserved_ns, rate.reserved_ns, most.2),
+        }
     }
 
     /// Takes in the truth: gives what was served here, and by how much more than was charged ahead others have served.
@@ -123,7 +119,8 @@ impl Afar {
     /// Where they have served less while one of them waits, half of what was charged too much is forgotten: so they get it,
     /// and each comes to its part.
     pub(crate) fn settle(&mut self, others: Elsewhere) -> (Served, Served) {
-        let (own, charged) = (self.each(|of| of.own), self.each(|of| of.ahead));
+        let charged = self.charged();
+        let own = core::mem::take(&mut self.own);
         let more = others.served.with(charged, |truth, charged| match truth - charged {
             less if less < 0.0 && others.waits => less / 2.0,
             more => more,
@@ -134,15 +131,16 @@ impl Afar {
         fade(&mut self.late.0, own);
         fade(&mut self.late.1, others.served);
         let equal = 1.0 / f64::from(others.servers + 1);
-        let rate = self.late.0.with(self.late.1, |own, others| {
+        self.rate = self.late.0.with(self.late.1, |own, others| {
             if others <= 0.0 {
                 return 0.0;
             }
             let part = (1.0 - EQUAL_PART) * own / (own + others) + EQUAL_PART * equal;
             (1.0 - part) / part
         });
-        let ahead_max = self.late.1.with(self.late.1, |others, _| others * (1.0 - MEMORY) * AHEAD_MAX);
-        self.expect(rate, ahead_max);
+        let most = |others: f64| (others * (1.0 - MEMORY) * AHEAD_MAX) as f32;
+        let others = self.late.1;
+        self.ahead_max = (most(others.requests), most(others.bytes), most(others.reserved_ns));
         (own, more)
     }
 }

@@ -7,7 +7,7 @@ use base::Duration;
 pub const QUEUED_MAX: usize = 1 << 20;
 
 /// Flows (streams or groups) of one class that are told apart at once. Streams beyond share one flow: they are served,
-/// but not fairly among themselves. An entry takes some 200 bytes.
+/// but not fairly among themselves. An entry takes some 200 bytes, and 128 more where others serve it too.
 pub const FLOWS_MAX: usize = 65_536;
 
 /// Idle flows are looked through for those that may be forgotten only from this many flows on, and then whenever their

@@ -14,6 +14,13 @@ pub(crate) struct List {
     last: u32,
 }
 
+impl List {
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == END
+    }
+}
+
 impl Default for List {
     fn default() -> Self {
         List { first: END, last: END }

@@ -3,11 +3,13 @@
 //! Keys lie in blocks of eight, one cache line each, by slot; the least of each block is a key of a block one level up, and
 //! so on to a single block. A key changes in its place, and only minima above it follow: with ten thousand slots that is
 //! five lines, of which the upper ones are always near. A heap moves as many entries about, and has to note for each where
-//! it is now, in a line that is near to nothing. What is looked for in a block is found without branches: nothing could
-//! predict them.
+//! it is now, in a line that is near to nothing.
 //!
-//! Invariants: an entry of a block that is no leaf is the least of the block below it; `least` is that of the root; what is
-//! not in has the key `NONE`.
+//! With each minimum its slot is kept, apart from the keys, so that whose is least is known without a way down. A block is
+//! searched only where its minimum goes, and then without branches: nothing could predict them.
+//!
+//! Invariants: an entry of a block that is no leaf is the least of the block below it, and has its slot; `least` is that of
+//! the root; what is not in has the key `NONE`; of equal keys the one of the smallest slot is least.
 
 const FAN: usize = 8;
 /// The key of a slot that is not in.
@@ -22,17 +24,19 @@ struct Block([u64; FAN]);
 impl Block {
     const EMPTY: Block = Block([NONE; FAN]);
 
-    fn least(&self) -> u64 {
-        let [a, b, c, d, e, f, g, h] = self.0;
-        a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)))
+    /// The least key, and where it is first.
+    fn least(&self) -> (u64, usize) {
+        let at = |place: usize| (self.0[place], place);
+        let less = |a: (u64, usize), b: (u64, usize)| if b.0 < a.0 { b } else { a };
+        less(less(less(at(0), at(1)), less(at(2), at(3))), less(less(at(4), at(5)), less(at(6), at(7))))
     }
+}
 
-    /// Where a key is first. It has to be there.
-    fn place_of(&self, key: u64) -> usize {
-        let places = (0..FAN).fold(0, |places, place| places | (u32::from(self.0[place] == key) << place));
-        debug_assert!(places != 0, "a minimum is that of an entry below");
-        places.trailing_zeros() as usize
-    }
+/// A key and whose it is.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: u64,
+    slot: u32,
 }
 
 /// The smallest key first, of equal ones that of the smallest slot. Slots are small numbers.
@@ -41,32 +45,29 @@ pub(crate) struct MinTree {
     /// Level by level from the root on: below entry e of block b lies block `8 * b + 1 + e`. Of the last level, the leaves,
     /// there are as many as have been needed.
     blocks: Vec<Block>,
-    /// The first leaf.
-    leaves_at: usize,
-    least: u64,
+    /// Whose the keys are, of each block that is no leaf.
+    slots: Vec<[u32; FAN]>,
+    least: Entry,
     len: usize,
 }
 
 impl Default for MinTree {
     fn default() -> Self {
-        MinTree { blocks: vec![Block::EMPTY], leaves_at: 0, least: NONE, len: 0 }
+        let least = Entry { key: NONE, slot: 0 };
+        MinTree { blocks: vec![Block::EMPTY], slots: Vec::new(), least, len: 0 }
     }
 }
 
 impl MinTree {
     /// The smallest key.
     pub(crate) fn least(&self) -> Option<u64> {
-        (self.least != NONE).then_some(self.least)
+        self.first().map(|(key, _)| key)
     }
 
     /// The smallest key and its slot.
     pub(crate) fn first(&self) -> Option<(u64, u32)> {
-        let key = self.least()?;
-        let mut at = 0;
-        while at < self.leaves_at {
-            at = at * FAN + 1 + self.blocks[at].place_of(key);
-        }
-        Some((key, ((at - self.leaves_at) * FAN + self.blocks[at].place_of(key)) as u32))
+        let Entry { key, slot } = self.least;
+        (key != NONE).then_some((key, slot))
     }
 
     /// How many slots are in it.
@@ -76,7 +77,7 @@ impl MinTree {
 
     /// Puts a slot in, or gives it another key.
     pub(crate) fn set(&mut self, slot: u32, key: u64) {
-        if self.leaves_at + slot as usize / FAN >= self.blocks.len() {
+        if self.leaf_of(slot) >= self.blocks.len() {
             self.grow(slot as usize / FAN);
         }
         self.len += usize::from(self.replace(slot, key.min(KEY_MAX)) == NONE);
@@ -84,42 +85,79 @@ impl MinTree {
 
     /// Takes a slot out, if it is in.
     pub(crate) fn remove(&mut self, slot: u32) {
-        if self.leaves_at + (slot as usize / FAN) < self.blocks.len() {
+        if self.leaf_of(slot) < self.blocks.len() {
             self.len -= usize::from(self.replace(slot, NONE) != NONE);
         }
     }
 
+    /// The leaf with a slot's key. Leaves lie behind all other blocks.
+    fn leaf_of(&self, slot: u32) -> usize {
+        self.slots.len() + slot as usize / FAN
+    }
+
+    /// The least of a block.
+    fn least_of(&self, at: usize) -> Entry {
+        let (key, place) = self.blocks[at].least();
+        let slot = match self.slots.get(at) {
+            Some(slots) => slots[place],
+            None => ((at - self.slots.len()) * FAN + place) as u32,
+        };
+        Entry { key, slot }
+    }
+
     /// Puts a key in a slot's place; gives the one before.
     fn replace(&mut self, slot: u32, key: u64) -> u64 {
-        let mut at = self.leaves_at + slot as usize / FAN;
-        let block = &mut self.blocks[at];
-        let before = core::mem::replace(&mut block.0[slot as usize % FAN], key);
-        let mut least = block.least();
-        while at > 0 {
-            let above = (at - 1) / FAN;
-            let block = &mut self.blocks[above];
-            if core::mem::replace(&mut block.0[(at - 1) % FAN], least) == least {
-                return before;
-            }
-            (at, least) = (above, block.least());
+        let mut at = self.leaf_of(slot);
+        let before = core::mem::replace(&mut self.blocks[at].0[slot as usize % FAN], key);
+        if before == key {
+            return before;
         }
-        self.least = least;
+        let (mut old, mut new) = (slot, Entry { key, slot });
+        while at > 0 {
+            let (above, place) = ((at - 1) / FAN, (at - 1) % FAN);
+            let known = Entry { key: self.blocks[above].0[place], slot: self.slots[above][place] };
+            let Some(least) = self.least_after(known, old, new, at) else { return before };
+            (self.blocks[above].0[place], self.slots[above][place]) = (least.key, least.slot);
+            (at, old, new) = (above, known.slot, least);
+        }
+        if let Some(least) = self.least_after(self.least, old, new, 0) {
+            self.least = least;
+        }
         before
     }
 
-    /// Makes room for that leaf and those before it, and for as many again as there are.
-    fn grow(&mut self, leaf: usize) {
-        let mut leaves = self.blocks.split_off(self.leaves_at);
-        leaves.resize((leaf + 1).max(2 * leaves.len()), Block::EMPTY);
-        while leaves.len() > self.leaves_at * (FAN - 1) + 1 {
-            self.leaves_at = self.leaves_at * FAN + 1;
+    /// The least of a block now that what is `new` has come in the place of what was of the slot `old`; none if it is who
+    /// was `known` to be.
+    fn least_after(&self, known: Entry, old: u32, new: Entry, at: usize) -> Option<Entry> {
+        if new.key < known.key {
+            Some(new)
+        } else if known.slot == old || new.key == known.key {
+            Some(self.least_of(at))
+        } else {
+            None
         }
-        self.blocks.clear();
-        self.blocks.resize(self.leaves_at, Block::EMPTY);
+    }
+
+    /// Makes room for that leaf and those before it, and for as many again as there are.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, leaf: usize) {
+        let mut leaves = self.blocks.split_off(self.slots.len());
+        leaves.resize((leaf + 1).max(2 * leaves.len()), Block::EMPTY);
+        let mut above = self.slots.len();
+        while leaves.len() > above * (FAN - 1) + 1 {
+            above = above * FAN + 1;
+        }
+        self.slots = vec![[0; FAN]; above];
+        self.blocks = vec![Block::EMPTY; above];
         self.blocks.extend(leaves);
         for at in (1..self.blocks.len()).rev() {
-            self.blocks[(at - 1) / FAN].0[(at - 1) % FAN] = self.blocks[at].least();
+            let Entry { key, slot } = self.least_of(at);
+            let (above, place) = ((at - 1) / FAN, (at - 1) % FAN);
+            self.blocks[above].0[place] = key;
+            self.slots[above][place] = slot;
         }
+        self.least = self.least_of(0);
     }
 }
 

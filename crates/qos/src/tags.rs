@@ -22,15 +22,17 @@
 //! ready; of no entrant more than `limit * (t + LIMIT_CREDIT)` units and one piece of work go in any time t.
 
 mod entrant;
+mod rates;
 
-pub(crate) use entrant::Charge;
+pub(crate) use rates::Charge;
 
-use crate::afar::{Elsewhere, Settled};
+use crate::afar::{Afar, Elsewhere, Settled};
 use crate::limits::{AFAR_CREDIT, BESIDES_UNITS_MAX, OVERLOAD_TURNS, RESERVATION_CREDIT};
-use crate::min_tree::MinTree;
+use crate::min_tree::{KEY_MAX, MinTree};
 use crate::promise::Promise;
 use base::{Bug, Duration, Instant};
-use entrant::{AFAR_RESERVATION_CREDIT_NS, Entrant, WEIGHT_SCALE};
+use entrant::{Entrant, WEIGHT_SCALE};
+use rates::{AFAR_RESERVATION_CREDIT_NS, Rates};
 
 /// Competitions of no more than this many entrants, as that of classes, go by deadlines.
 const DEADLINES_MAX: usize = 8;
@@ -52,14 +54,26 @@ pub(crate) enum Next {
     Nobody,
 }
 
-/// All entrants of one competition.
+/// What the deadline of an entrant takes beside its tags.
+#[derive(Clone, Copy, Debug, Default)]
+struct Deadline {
+    /// What its last service by reservation moved `r` on by.
+    last_reserved: u64,
+    /// How much longer than its reservation says it can wait.
+    patience_ns: u64,
+}
+
+/// All entrants of one competition; with each, what its owner knows of it.
 #[derive(Debug, Default)]
-pub(crate) struct Tags {
-    entrants: Vec<Entrant>,
-    /// What each is promised: asked for seldom.
+pub(crate) struct Tags<F> {
+    entrants: Vec<Entrant<F>>,
+    /// By slot, as the promises are. What is settled with others is there as far as there are entrants that they serve too.
+    rates: Vec<Rates>,
+    afars: Vec<Afar>,
+    /// Asked for seldom.
     promises: Vec<Promise>,
-    /// How much longer than its reservation says each of the first can wait.
-    patience_ns: [u64; DEADLINES_MAX],
+    /// Of the first.
+    deadlines: [Deadline; DEADLINES_MAX],
     free: Vec<u32>,
     active: usize,
     /// How many have a reservation, idle ones included.
@@ -82,35 +96,58 @@ pub(crate) struct Tags {
     turns: u32,
 }
 
-impl Tags {
+impl<F: Default> Tags<F> {
+    /// Whether an entrant, with what its owner knows of it, takes one line of cache.
+    pub(crate) const IS_SMALL: bool = size_of::<Entrant<F>>() == 64;
+
     /// A new entrant, idle.
-    pub(crate) fn add(&mut self, promise: Promise) -> u32 {
-        let entrant = Entrant::new(promise);
-        self.reserving += usize::from(entrant.reserves());
-        if let Some(slot) = self.free.pop() {
-            self.entrants[slot as usize] = entrant;
-            self.promises[slot as usize] = promise;
-            return slot;
+    pub(crate) fn add(&mut self, promise: Promise, of: F) -> u32 {
+        let (entrant, rates) = (Entrant::new(&promise, of), Rates::new(&promise));
+        self.reserving += usize::from(entrant.reserves);
+        let Some(slot) = self.free.pop() else {
+            self.entrants.push(entrant);
+            self.rates.push(rates);
+            self.promises.push(promise);
+            return (self.entrants.len() - 1) as u32;
+        };
+        let place = slot as usize;
+        (self.entrants[place], self.rates[place], self.promises[place]) = (entrant, rates, promise);
+        if let Some(deadline) = self.deadlines.get_mut(place) {
+            deadline.last_reserved = 0;
         }
-        self.entrants.push(entrant);
-        self.promises.push(promise);
-        (self.entrants.len() - 1) as u32
+        slot
     }
 
     /// Forgets an idle entrant.
     pub(crate) fn forget(&mut self, slot: u32) {
         let entrant = &mut self.entrants[slot as usize];
         assert!(!entrant.active, "only the idle are forgotten");
-        self.reserving -= usize::from(entrant.reserves());
+        entrant.of = F::default();
+        self.reserving -= usize::from(entrant.reserves);
         self.free.push(slot);
+    }
+
+    /// All slots. Of those that are free the owner knows the default.
+    pub(crate) fn slots(&self) -> core::ops::Range<u32> {
+        0..self.entrants.len() as u32
+    }
+
+    /// What its owner knows of an entrant.
+    pub(crate) fn of(&self, slot: u32) -> &F {
+        &self.entrants[slot as usize].of
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn of_mut(&mut self, slot: u32) -> &mut F {
+        &mut self.entrants[slot as usize].of
     }
 
     /// Whether forgetting it now would give it no more than two small requests that it should not have.
     pub(crate) fn is_forgettable(&self, slot: u32) -> bool {
         let entrant = &self.entrants[slot as usize];
         !entrant.active
-            && !entrant.is_limited()
-            && entrant.afar.is_none()
+            && !entrant.limited
+            && !entrant.afar
             && (entrant.period != self.period
                 || entrant.p <= self.weight_present().saturating_add(2 * WEIGHT_SCALE as u64))
     }
@@ -129,22 +166,24 @@ impl Tags {
     pub(crate) fn promise(&mut self, now: Instant, slot: u32, promise: Promise) {
         let (now, due) = (now.0, self.reservations_at(now.0));
         let present = self.weight_present();
-        let entrant = &mut self.entrants[slot as usize];
+        let (entrant, rates, _) = self.parts(slot);
         let owed = |tag: u64, from: u64, old_ns: f64, new_ns: f64| {
             let units = if old_ns > 0.0 { tag.saturating_sub(from) as f64 / old_ns } else { 0.0 };
             from.saturating_add((units * new_ns) as u64)
         };
-        let (old, new) = (entrant.limit_ns, promise.limit_ns());
-        (entrant.l, entrant.b) = (owed(entrant.l, now, old.0, new.0), owed(entrant.b, now, old.1, new.1));
-        let (old, new) = (entrant.reservation_ns, promise.reservation_ns());
-        entrant.r = if new.0 > 0.0 { owed(entrant.r, due, old.0, new.0) } else { due };
-        let ahead = entrant.p.saturating_sub(present) as f64 / entrant.weight_step;
-        self.reserving -= usize::from(entrant.reserves());
+        let (old, new) = (rates.limit_ns, promise.limit_ns());
+        (rates.l, rates.b) = (owed(rates.l, now, old.0, new.0), owed(rates.b, now, old.1, new.1));
+        let (old, new) = (rates.reservation_ns, promise.reservation_ns());
+        rates.r = if new.0 > 0.0 { owed(rates.r, due, old.0, new.0) } else { due };
+        rates.set_promise(&promise);
+        let ahead = entrant.p.saturating_sub(present) as f64 / entrant.weight_step();
+        let reserved = entrant.reserves;
         entrant.set_promise(&promise);
-        self.reserving += usize::from(entrant.reserves());
-        entrant.p = entrant.p.min(present).saturating_add((ahead * entrant.weight_step) as u64);
+        entrant.p = entrant.p.min(present).saturating_add((ahead * entrant.weight_step()) as u64);
+        let (active, reserves) = (entrant.active, entrant.reserves);
+        self.reserving = self.reserving + usize::from(reserves) - usize::from(reserved);
         self.promises[slot as usize] = promise;
-        if entrant.active {
+        if active {
             self.place(now, slot);
         }
     }
@@ -152,7 +191,7 @@ impl Tags {
     /// An entrant has something to do: it takes part from now on, without credit and without debt.
     pub(crate) fn activate(&mut self, now: Instant, slot: u32) {
         let (period, present, due) = (self.period, self.weight_present(), self.reservations_at(now.0));
-        let entrant = &mut self.entrants[slot as usize];
+        let (entrant, rates, _) = self.parts(slot);
         if entrant.active {
             return;
         }
@@ -163,13 +202,15 @@ impl Tags {
         let keeps_credit = Bug::IdleKeepCredit.is_planted();
         entrant.p = if keeps_credit { entrant.p } else { entrant.p.max(present.saturating_add(1)) };
         // Who has done nothing here may have been busy elsewhere.
-        let afar = entrant.is_kept_together() && entrant.afar.is_some();
-        if entrant.is_limited() {
+        let afar = entrant.is_kept_together() && entrant.afar;
+        if entrant.limited {
             let floor = if afar { now.0.saturating_sub(AFAR_CREDIT.as_nanos() as u64) } else { now.0 };
-            (entrant.l, entrant.b) = (entrant.l.max(floor), entrant.b.max(floor));
+            (rates.l, rates.b) = (rates.l.max(floor), rates.b.max(floor));
         }
-        entrant.r = entrant.r.max(if afar { due.saturating_sub(AFAR_RESERVATION_CREDIT_NS) } else { due });
-        (entrant.active, entrant.held, entrant.held_until) = (true, false, 0);
+        if entrant.reserves {
+            rates.r = rates.r.max(if afar { due.saturating_sub(AFAR_RESERVATION_CREDIT_NS) } else { due });
+        }
+        (entrant.active, entrant.held, entrant.held_below) = (true, false, false);
         self.active += 1;
         self.place(now.0, slot);
     }
@@ -190,17 +231,18 @@ impl Tags {
 
     /// Nothing of what is below an entrant may run before `until`.
     pub(crate) fn hold(&mut self, now: Instant, slot: u32, until: Instant) {
-        self.entrants[slot as usize].held_until = until.0;
+        let (entrant, rates, _) = self.parts(slot);
+        (entrant.held_below, rates.held_until) = (true, until.0);
         self.place(now.0, slot);
     }
 
     /// What is below an entrant may run, for all that is known.
     pub(crate) fn let_go(&mut self, now: Instant, slot: u32) {
         let due = self.reservations_at(now.0);
-        let entrant = &mut self.entrants[slot as usize];
-        if entrant.active && core::mem::take(&mut entrant.held_until) > 0 {
+        let (entrant, rates, _) = self.parts(slot);
+        if entrant.active && core::mem::take(&mut entrant.held_below) {
             // It was as good as idle.
-            entrant.r = entrant.r.max(due);
+            rates.r = rates.r.max(due);
             self.place(now.0, slot);
         }
     }
@@ -209,7 +251,7 @@ impl Tags {
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         while self.held.least().is_some_and(|from| from <= now.0) {
             let (from, slot) = self.held.first().expect("there is a least one");
-            debug_assert_eq!(from, self.entrants[slot as usize].runs_from());
+            debug_assert_eq!(from, self.runs_from(slot));
             self.place(now.0, slot);
         }
         if let Some(r) = self.reserved.least() {
@@ -240,8 +282,8 @@ impl Tags {
 
     /// What waits below an entrant can wait so much longer than its reservation says; heard where deadlines are.
     pub(crate) fn set_patience(&mut self, slot: u32, patience: Duration) {
-        if let Some(of) = self.patience_ns.get_mut(slot as usize) {
-            *of = patience.as_nanos() as u64;
+        if let Some(deadline) = self.deadlines.get_mut(slot as usize) {
+            deadline.patience_ns = patience.as_nanos() as u64;
         }
     }
 
@@ -250,47 +292,54 @@ impl Tags {
     /// Fair Queueing", INFOCOM 1996). Among many, the one that has been due for longest is as good.
     fn most_urgent(&self, now: u64) -> u32 {
         let due = self.reservations_at(now);
-        let is_due = |entrant: &Entrant| entrant.active && !entrant.held && entrant.reserves() && entrant.r <= due;
-        let deadline = |entrant: &Entrant, patience: u64| entrant.r.saturating_add(entrant.last_reserved + patience);
         let few = if self.entrants.len() > DEADLINES_MAX { &[] } else { self.entrants.as_slice() };
-        let all = few.iter().zip(self.patience_ns).zip(0..).filter(|((entrant, _), _)| is_due(entrant));
-        let soonest = all.min_by_key(|((entrant, patience), _)| deadline(entrant, *patience));
+        let all = few.iter().zip(&self.rates).zip(&self.deadlines).zip(0..);
+        let is_due = |entrant: &Entrant<F>, r| entrant.active && !entrant.held && entrant.reserves && r <= due;
+        let soonest = all.filter(|(((entrant, rates), _), _)| is_due(entrant, rates.r)).min_by_key(
+            |(((_, rates), deadline), _)| rates.r.saturating_add(deadline.last_reserved + deadline.patience_ns),
+        );
         soonest.map_or_else(|| self.reserved.first().expect("one is due").1, |(_, slot)| slot)
     }
 
     /// An entrant has been served; `stays` while it has more to do.
     pub(crate) fn charge(&mut self, now: Instant, slot: u32, phase: Phase, charge: Charge, stays: bool) {
-        let entrant = &mut self.entrants[slot as usize];
         let uses_reservation = phase == Phase::Reservation || Bug::WeightUsesReservation.is_planted();
         if uses_reservation {
-            entrant.charge_reservation(charge);
+            self.charge_reservation(slot, charge);
         }
+        let (entrant, rates, afar) = self.parts(slot);
+        let before = entrant.p;
+        entrant.charge_weight(charge.units);
+        entrant.besides = 0.0;
+        if entrant.is_kept_together() {
+            rates.charge_limits(now.0, charge, afar);
+        }
+        let p = entrant.p;
         match phase {
             Phase::Reservation => self.turns += u32::from(self.overloaded),
             Phase::Weight => {
-                self.weight_now = self.weight_now.max(entrant.p);
+                self.weight_now = self.weight_now.max(before);
                 self.turns = 0;
             }
         }
-        entrant.charge_weight(charge.units);
-        entrant.besides = 0.0;
-        entrant.charge_limits(now.0, charge);
         if !stays {
             self.deactivate(slot);
-        } else if uses_reservation || entrant.runs_from() > now.0 {
+        } else if uses_reservation || self.runs_from(slot) > now.0 {
             self.place(now.0, slot);
         } else {
             // It stays ready, and its reservation is due when it was.
-            self.ready.set(slot, entrant.p);
+            self.ready.set(slot, p);
         }
     }
 
     /// An entrant has been served by somebody else who keeps the same promises: `charge` in all, of which `reserved` units
     /// because its reservation was due.
     pub(crate) fn charge_elsewhere(&mut self, now: Instant, slot: u32, charge: Charge, reserved: f64) {
-        let entrant = &mut self.entrants[slot as usize];
-        entrant.charge_reservation(Charge::alike(reserved, 0));
-        entrant.charge_limits(now.0, charge);
+        self.charge_reservation(slot, Charge::alike(reserved, 0));
+        let (entrant, rates, afar) = self.parts(slot);
+        if entrant.is_kept_together() {
+            rates.charge_limits(now.0, charge, afar);
+        }
         if entrant.active {
             entrant.charge_weight(charge.units);
             self.place(now.0, slot);
@@ -301,9 +350,15 @@ impl Tags {
     /// served here.
     pub(crate) fn settle(&mut self, now: Instant, slot: u32, others: Elsewhere) -> Settled {
         let behind = self.behind;
-        let entrant = &mut self.entrants[slot as usize];
-        let own = entrant.settle((now.0, behind), others);
-        if entrant.active {
+        let place = slot as usize;
+        let entrant = &mut self.entrants[place];
+        if !core::mem::replace(&mut entrant.afar, true) {
+            self.afars.resize_with(self.afars.len().max(place + 1), Afar::default);
+            self.afars[place] = Afar::default();
+        }
+        let active = entrant.active;
+        let own = self.rates[place].settle((now.0, behind), active, &mut self.afars[place], others);
+        if active {
             self.place(now.0, slot);
         }
         own
@@ -314,9 +369,9 @@ impl Tags {
     pub(crate) fn charge_besides(&mut self, now: Instant, slot: u32, units: f64) {
         let entrant = &mut self.entrants[slot as usize];
         if entrant.active {
-            let units = units.min(BESIDES_UNITS_MAX - entrant.besides);
-            entrant.besides += units;
-            entrant.p = entrant.p.saturating_add((units * entrant.weight_step) as u64);
+            let units = units.min(BESIDES_UNITS_MAX - f64::from(entrant.besides));
+            entrant.besides += units as f32;
+            entrant.p = entrant.p.saturating_add((units * entrant.weight_step()) as u64);
             self.place(now.0, slot);
         }
     }
@@ -324,26 +379,57 @@ impl Tags {
     /// Whether an idle entrant may be served at once when nobody else is there; it is charged if so.
     pub(crate) fn pass(&mut self, now: Instant, slot: u32, charge: Charge) -> Option<Phase> {
         let due = self.reservations_at(now.0);
-        let entrant = &mut self.entrants[slot as usize];
-        if entrant.is_limited() {
-            if entrant.l.max(entrant.b) > now.0 {
+        let (entrant, rates, afar) = self.parts(slot);
+        if entrant.limited {
+            if rates.limited_until() > now.0 {
                 return None;
             }
-            (entrant.l, entrant.b) = (now.0, now.0);
-            entrant.charge_limits(now.0, charge);
+            (rates.l, rates.b) = (now.0, now.0);
+            rates.charge_limits(now.0, charge, afar);
         }
-        if !entrant.reserves() || entrant.r > due {
+        if !entrant.reserves || rates.r > due {
             return Some(Phase::Weight);
         }
-        entrant.r = due;
-        entrant.charge_reservation(charge);
+        rates.r = due;
+        self.charge_reservation(slot, charge);
         Some(Phase::Reservation)
     }
 
     /// When an entrant may run, if it may not now.
     pub(crate) fn not_before(&self, now: Instant, slot: u32) -> Option<Instant> {
-        let from = self.entrants[slot as usize].runs_from();
+        let from = self.runs_from(slot);
         (from > now.0).then_some(Instant(from))
+    }
+
+    /// An entrant, what it is promised beyond a weight, and where others serve it too what is settled with them.
+    fn parts(&mut self, slot: u32) -> (&mut Entrant<F>, &mut Rates, Option<&mut Afar>) {
+        let slot = slot as usize;
+        let (entrant, rates) = (&mut self.entrants[slot], &mut self.rates[slot]);
+        let afar = if entrant.afar { self.afars.get_mut(slot) } else { None };
+        (entrant, rates, afar)
+    }
+
+    /// When its limits, and what is below it, let an entrant run.
+    fn runs_from(&self, slot: u32) -> u64 {
+        let entrant = &self.entrants[slot as usize];
+        if !entrant.limited && !entrant.held_below {
+            return 0;
+        }
+        let rates = &self.rates[slot as usize];
+        let limits = if entrant.limited { rates.limited_until() } else { 0 };
+        let below = if entrant.held_below { rates.held_until } else { 0 };
+        limits.max(below).min(KEY_MAX)
+    }
+
+    fn charge_reservation(&mut self, slot: u32, charge: Charge) {
+        let (entrant, rates, afar) = self.parts(slot);
+        if !entrant.reserves {
+            return;
+        }
+        let last_reserved = rates.charge_reservation(charge, afar);
+        if let Some(deadline) = self.deadlines.get_mut(slot as usize) {
+            deadline.last_reserved = last_reserved;
+        }
     }
 
     /// The clock of reservations.
@@ -362,7 +448,7 @@ impl Tags {
             self.held.remove(slot);
         } else {
             self.ready.remove(slot);
-            if entrant.reserves() {
+            if entrant.reserves {
                 self.reserved.remove(slot);
             }
         }
@@ -370,35 +456,33 @@ impl Tags {
 
     /// Puts an active entrant where its tags belong.
     fn place(&mut self, now: u64, slot: u32) {
-        let entrant = &self.entrants[slot as usize];
-        let from = entrant.runs_from();
-        let (was_held, is_held) = (entrant.held, from > now);
-        if is_held {
+        let from = self.runs_from(slot);
+        let entrant = &mut self.entrants[slot as usize];
+        let was_held = core::mem::replace(&mut entrant.held, from > now);
+        if from > now {
             if !was_held {
                 self.ready.remove(slot);
                 self.reserved.remove(slot);
             }
-            self.entrants[slot as usize].held = true;
             return self.held.set(slot, from);
         }
         if was_held {
             self.held.remove(slot);
             let (present, due) = (self.weight_present(), self.reservations_at(now));
-            let entrant = &mut self.entrants[slot as usize];
-            let idle_below = core::mem::take(&mut entrant.held_until) > 0;
-            entrant.held = false;
+            let (entrant, rates, _) = self.parts(slot);
             // What it was not allowed to have meanwhile is no credit, but for the moment that the device needed for
             // others when its turn came.
+            let idle_below = core::mem::take(&mut entrant.held_below);
             entrant.p = entrant.p.max(present.saturating_sub(entrant.last_step));
             let credit = if idle_below { 0 } else { RESERVATION_CREDIT.as_nanos() as u64 };
-            entrant.r = entrant.r.max(due.saturating_sub(credit));
+            rates.r = rates.r.max(due.saturating_sub(credit));
         }
         let entrant = &self.entrants[slot as usize];
-        let (p, r) = (entrant.p, entrant.reserves().then_some(entrant.r));
-        self.ready.set(slot, p);
-        match r {
-            Some(r) => self.reserved.set(slot, r),
-            None => self.reserved.remove(slot),
+        self.ready.set(slot, entrant.p);
+        if entrant.reserves {
+            self.reserved.set(slot, self.rates[slot as usize].r);
+        } else {
+            self.reserved.remove(slot);
         }
     }
 }

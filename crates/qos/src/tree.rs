@@ -19,8 +19,11 @@ use core::hash::BuildHasher;
 use hashbrown::HashTable;
 
 /// Whose work counts as one flow.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 enum FlowKey {
+    /// Nobody's: a free slot.
+    #[default]
+    Nobody,
     Group(GroupId),
     Stream(StreamId),
     /// All those for which there is no room.
@@ -37,19 +40,18 @@ impl FlowKey {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Flow {
     key: FlowKey,
     list: List,
-    queued: usize,
 }
+
+const _: () = assert!(Tags::<Flow>::IS_SMALL, "a flow and its tags");
 
 /// What one branch holds.
 #[derive(Debug)]
 struct Branch<T> {
-    tags: Tags,
-    /// By slot; none where a slot is free.
-    flows: Vec<Option<Flow>>,
+    tags: Tags<Flow>,
     /// By the key of its flow. The table holds no keys: they lie in the flows, which will be looked at next in any case.
     slots: HashTable<u32>,
     waiting: Lists<Waiting<T>>,
@@ -62,7 +64,6 @@ impl<T> Default for Branch<T> {
     fn default() -> Self {
         Branch {
             tags: Tags::default(),
-            flows: Vec::new(),
             slots: HashTable::new(),
             waiting: Lists::default(),
             queued: 0,
@@ -74,8 +75,7 @@ impl<T> Default for Branch<T> {
 impl<T> Branch<T> {
     /// The slot of a flow that is known.
     fn find(&self, key: FlowKey) -> Option<u32> {
-        let is_its = |slot: &u32| self.flows[*slot as usize].as_ref().is_some_and(|flow| flow.key == key);
-        self.slots.find(key.hash(), is_its).copied()
+        self.slots.find(key.hash(), |slot| self.tags.of(*slot).key == key).copied()
     }
 
     /// The flow of some work, made if there is none.
@@ -90,24 +90,17 @@ impl<T> Branch<T> {
         if let Some(slot) = self.find(key) {
             return slot;
         }
-        let slot = self.tags.add(promise().unwrap_or(Promise::weight(1)));
-        if self.flows.len() <= slot as usize {
-            self.flows.resize_with(slot as usize + 1, || None);
-        }
-        self.flows[slot as usize] = Some(Flow { key, list: List::default(), queued: 0 });
-        let flows = &self.flows;
-        let hash_of = |slot: &u32| flows[*slot as usize].as_ref().expect("a slot in use has its flow").key.hash();
-        self.slots.insert_unique(key.hash(), slot, hash_of);
+        let slot = self.tags.add(promise().unwrap_or(Promise::weight(1)), Flow { key, list: List::default() });
+        self.slots.insert_unique(key.hash(), slot, |slot| self.tags.of(*slot).key.hash());
         slot
     }
 
     fn forget_idle(&mut self) {
-        for slot in 0..self.flows.len() as u32 {
-            let Some(flow) = &self.flows[slot as usize] else { continue };
-            if self.tags.is_forgettable(slot) {
-                let entry = self.slots.find_entry(flow.key.hash(), |other| *other == slot);
+        for slot in self.tags.slots() {
+            let key = self.tags.of(slot).key;
+            if key != FlowKey::Nobody && self.tags.is_forgettable(slot) {
+                let entry = self.slots.find_entry(key.hash(), |other| *other == slot);
                 entry.expect("a known flow has its entry").remove();
-                self.flows[slot as usize] = None;
                 self.tags.forget(slot);
             }
         }
@@ -116,22 +109,21 @@ impl<T> Branch<T> {
 
     fn push(&mut self, now: Instant, work: Work, item: T, promise: impl FnOnce() -> Option<Promise>) {
         let slot = self.slot(FlowKey::of(&work), promise);
-        let flow = self.flows[slot as usize].as_mut().expect("a slot in use has its flow");
-        self.waiting.push(&mut flow.list, Waiting { work, item });
-        flow.queued += 1;
+        let list = &mut self.tags.of_mut(slot).list;
+        let is_first = list.is_empty();
+        self.waiting.push(list, Waiting { work, item });
         self.queued += 1;
-        if flow.queued == 1 {
+        if is_first {
             self.tags.activate(now, slot);
         }
     }
 
     fn pop(&mut self, now: Instant, slot: u32, phase: Phase, cost: &CostModel) -> (Waiting<T>, Charge) {
-        let flow = self.flows[slot as usize].as_mut().expect("a slot in use has its flow");
-        let waiting = self.waiting.pop(&mut flow.list).expect("an active flow has work");
+        let list = &mut self.tags.of_mut(slot).list;
+        let waiting = self.waiting.pop(list).expect("an active flow has work");
+        let stays = !list.is_empty();
         let units = cost.units(waiting.cost());
-        flow.queued -= 1;
         self.queued -= 1;
-        let stays = flow.queued > 0;
         self.tags.charge(now, slot, phase, Charge::of_flow(units, waiting.cost()), stays);
         let charge = Charge::alike(units, waiting.cost().bytes);
         (waiting, charge)
@@ -157,7 +149,7 @@ pub(crate) struct Given {
 /// Branches and their flows.
 #[derive(Debug)]
 pub(crate) struct Tree<T> {
-    top: Tags,
+    top: Tags<()>,
     branches: Vec<Branch<T>>,
     cost: CostModel,
     queued: usize,
@@ -173,7 +165,7 @@ impl<T> Tree<T> {
     /// Adds a branch; gives its number.
     pub(crate) fn add_branch(&mut self, promise: Promise) -> usize {
         self.branches.push(Branch::default());
-        self.top.add(promise) as usize
+        self.top.add(promise, ()) as usize
     }
 
     /// The present, which never goes back.
@@ -214,7 +206,7 @@ impl<T> Tree<T> {
         let now = self.clock(now);
         let flows = &mut self.branches[branch];
         let slot = flows.slot(FlowKey::Group(group), || Some(promise));
-        if flows.flows[slot as usize].as_ref().is_none_or(|flow| flow.key == FlowKey::Others) {
+        if flows.tags.of(slot).key == FlowKey::Others {
             return Settled::default();
         }
         let own = flows.tags.settle(now, slot, others);
@@ -318,13 +310,11 @@ impl<T> Tree<T> {
     /// Takes everything out, stream by stream in order.
     pub(crate) fn drain(&mut self, take: &mut dyn FnMut(Work, T)) {
         for (number, branch) in self.branches.iter_mut().enumerate() {
-            for slot in 0..branch.flows.len() {
-                let Some(flow) = branch.flows[slot].as_mut() else { continue };
-                while let Some(waiting) = branch.waiting.pop(&mut flow.list) {
+            for slot in branch.tags.slots() {
+                while let Some(waiting) = branch.waiting.pop(&mut branch.tags.of_mut(slot).list) {
                     take(waiting.work, waiting.item);
                 }
-                flow.queued = 0;
-                branch.tags.deactivate(slot as u32);
+                branch.tags.deactivate(slot);
             }
             branch.queued = 0;
             self.top.deactivate(number as u32);

@@ -283,8 +283,7 @@ impl World {
         while self.pump(id) {}
         let (now, clock) = (self.now, self.nodes[id.0].clock);
         let Some(running) = &mut self.nodes[id.0].running else { return };
-        running.engine.check_invariants();
-        running.messenger.check_invariants();
+        running.check_invariants();
         let wake = [running.engine.next_wakeup(), running.messenger.next_wakeup()].into_iter().flatten().min();
         if let Some(wake) = wake.map(|at| clock.when(at).max(now))
             && running.wake_at.is_none_or(|planned| wake < planned)

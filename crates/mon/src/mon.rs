@@ -30,7 +30,7 @@ use crate::store::{BadStore, Batch, BatchWrites, Image, StoreKey};
 use crate::tracking::{Requests, describe};
 use admin::Administered;
 use base::rng::SecretRng;
-use base::{Instant, OsdId, PoolId};
+use base::{Epoch, Instant, OsdId, PoolId};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use wire::auth::{Auth, ConMode};
@@ -313,7 +313,17 @@ impl Mon {
         self.auth.mon.keys.entity(name)
     }
 
-    /// Checks what must always hold.
+    /// The newest OSD map's epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.osds.epoch()
+    }
+
+    /// Checks of the newest OSD map what must always hold: dear, and needed once for each.
+    pub fn check_newest_map(&self) {
+        self.osds.check_newest();
+    }
+
+    /// Checks what must always hold of all else.
     pub fn check_invariants(&self) {
         self.outbox.check_invariants();
         self.osds.check_invariants();

@@ -67,6 +67,7 @@ fn every_command_survives_bad_arguments() {
     // Whatever they changed, it is on disk in a form that reads back.
     let again = Cluster::resume(c.now, c.config.clone(), c.store.clone());
     again.mon.check_invariants();
+    again.mon.check_newest_map();
 }
 
 #[test]

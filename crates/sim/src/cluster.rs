@@ -169,6 +169,7 @@ impl Cluster {
                 ("mon_osd_down_out_interval".to_owned(), self.options.down_out.as_secs().to_string()),
                 // In so small a cluster one of them is much.
                 ("mon_osd_min_in_ratio".to_owned(), "0.3".to_owned()),
+                ("target_max_misplaced_ratio".to_owned(), if self.options.regroups { "1" } else { "0.05" }.to_owned()),
             ]),
             metadata: BTreeMap::new(),
         }

@@ -39,6 +39,9 @@ pub(crate) struct OsdDisk {
     hangs_until: Instant,
     /// To when that was put off which was to end while it hung.
     put_off_to: Instant,
+    /// Collections of which nothing ends until then.
+    stuck: BTreeSet<CollectionId>,
+    stuck_until: Instant,
     /// Objects whose data it cannot read any more, until they are written anew.
     rotten: BTreeSet<(CollectionId, ObjectId)>,
     /// Collections of which it takes nothing more: a transaction met what is rotten.
@@ -127,15 +130,45 @@ impl OsdDisk {
         self.hangs_until = self.hangs_until.max(until);
     }
 
+    /// Whether it owes something that divides or joins collections.
+    pub(crate) fn owes_parts(&self) -> bool {
+        self.pending.iter().any(|(_, transaction)| !transaction.parts.is_empty())
+    }
+
+    /// Lets nothing end until then of collections that it owes to divide or to join; where it keeps the order of all,
+    /// nothing at all.
+    pub(crate) fn stick(&mut self, now: Instant, until: Instant) {
+        if !self.loose {
+            return self.hang(until);
+        }
+        if self.stuck_until <= now {
+            self.stuck.clear();
+        }
+        let owed = self.pending.iter().filter(|(_, transaction)| !transaction.parts.is_empty());
+        self.stuck.extend(owed.flat_map(|(_, transaction)| collections(transaction)));
+        self.stuck_until = self.stuck_until.max(until);
+    }
+
+    fn is_stuck(&self, now: Instant, transaction: &Transaction) -> bool {
+        now < self.stuck_until && collections(transaction).iter().any(|collection| self.stuck.contains(collection))
+    }
+
     /// When that ends which would end now, if it hangs. What was put off before ends first, however long it hangs meanwhile.
-    pub(crate) fn puts_off(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn puts_off(&mut self, now: Instant, what: &Stored) -> Option<Instant> {
         if self.hangs_until <= now {
-            return None;
+            return self.keeps_back(now, what);
         }
         if self.put_off_to <= now {
             self.put_off_to = self.hangs_until;
         }
         Some(self.put_off_to)
+    }
+
+    /// When a transaction ends that would end now, if what it is for is stuck.
+    fn keeps_back(&self, now: Instant, what: &Stored) -> Option<Instant> {
+        let Stored::Committed(id) = what else { return None };
+        let (_, transaction) = self.pending.iter().find(|(pending, _)| pending == id)?;
+        self.is_stuck(now, transaction).then_some(self.stuck_until)
     }
 
     fn slowness(&self, now: Instant) -> u32 {
@@ -165,8 +198,10 @@ impl OsdDisk {
         self.live.commit(&transaction)?;
         self.rot_or_heal(&transaction);
         let took = COMMIT_MIN + Duration::from_nanos(rng.below(COMMIT_JITTER_NANOS));
-        // What hangs already ends first.
-        let done = self.done_at(now.max(self.hangs_until) + took * self.slowness(now), &transaction);
+        // What hangs, or is stuck, already ends first.
+        let stuck_until = if self.is_stuck(now, &transaction) { self.stuck_until } else { now };
+        let done = now.max(self.hangs_until).max(stuck_until) + took * self.slowness(now);
+        let done = self.done_at(done, &transaction);
         self.pending.push_back((id, transaction));
         Ok(done)
     }
@@ -277,6 +312,7 @@ impl OsdDisk {
         unsure.iter().skip(skipped).take(kept).for_each(|transaction| drop(self.durable.commit(transaction)));
         self.live = MemoryStore::from_records(self.durable.records()).expect("a store reads its own image");
         (self.busy_until, self.hangs_until, self.put_off_to) = (Instant::ZERO, Instant::ZERO, Instant::ZERO);
+        self.stuck_until = Instant::ZERO;
         self.lanes.clear();
         self.halted.clear();
         self.held = 0;
@@ -427,12 +463,42 @@ mod tests {
     #[test]
     fn what_is_put_off_first_ends_first() {
         let (mut disk, at) = (OsdDisk::new(1, true), |second| Instant::from_secs(second));
+        let what = Stored::Committed(CommitId(1));
         disk.hang(at(5));
-        assert_eq!(disk.puts_off(at(2)), Some(at(5)));
+        assert_eq!(disk.puts_off(at(2), &what), Some(at(5)));
         disk.hang(at(8));
-        assert_eq!(disk.puts_off(at(3)), Some(at(5)), "behind the first");
-        assert_eq!((disk.puts_off(at(5)), disk.puts_off(at(6))), (Some(at(8)), Some(at(8))));
-        assert_eq!(disk.puts_off(at(8)), None);
+        assert_eq!(disk.puts_off(at(3), &what), Some(at(5)), "behind the first");
+        assert_eq!((disk.puts_off(at(5), &what), disk.puts_off(at(6), &what)), (Some(at(8)), Some(at(8))));
+        assert_eq!(disk.puts_off(at(8), &what), None);
+    }
+
+    #[test]
+    fn a_disk_that_is_stuck_with_a_join_goes_on_with_the_rest_if_it_is_loose() {
+        let (at, pg) = (Instant::from_secs, |seed| CollectionId::Pg(PgId::new(PoolId(1), seed)));
+        for loose in [true, false] {
+            let (mut disk, mut rng) = (OsdDisk::new(1, loose), Rng::new(1));
+            let mut number = 0;
+            let mut commit = |disk: &mut OsdDisk, transaction: Transaction| {
+                number += 1;
+                let done = disk.commit(at(1), CommitId(number), transaction, &mut rng).expect("it takes all of it");
+                (done, Stored::Committed(CommitId(number)))
+            };
+            for collection in [CollectionId::Meta, pg(0), pg(1)] {
+                commit(&mut disk, Transaction::create(collection));
+                disk.committed(disk.pending[0].0);
+            }
+            let mut join = Transaction::new(pg(0));
+            join.parts.push(Part::Merge { range: store::HashRange::of_seed(1, 1), source: pg(1) });
+            let (_, joined) = commit(&mut disk, join);
+            disk.stick(at(1), at(5));
+            disk.stick(at(1), at(3));
+            assert_eq!(disk.puts_off(at(2), &joined), Some(at(5)), "no sooner because it is stuck again");
+            let (later, _) = commit(&mut disk, Transaction::new(pg(0)));
+            assert!(later > at(5), "behind what is stuck");
+            let (other, map) = commit(&mut disk, Transaction::new(CollectionId::Meta));
+            assert_eq!((other < at(5), disk.puts_off(at(2), &map)), (loose, (!loose).then_some(at(5))));
+            assert_eq!(disk.puts_off(at(5), &joined), None);
+        }
     }
 
     #[test]

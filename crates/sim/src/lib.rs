@@ -30,6 +30,7 @@ mod network;
 mod node;
 mod options;
 mod queue;
+mod regroup;
 mod rests;
 mod run;
 mod scrubbing;

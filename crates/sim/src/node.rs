@@ -58,7 +58,14 @@ pub(crate) struct Running {
     pub(crate) epoch: Epoch,
     pub(crate) osds_up: usize,
     pub(crate) pg_nums: u32,
+    /// Counts what was done; and what its messenger and its monitor had when they were last looked at as a whole.
+    steps: u32,
+    census: [u64; 8],
+    looked_at: Epoch,
 }
+
+/// After so many steps everything is looked at as a whole, whether it seems to have changed or not.
+const LOOK_EVERY_STEPS: u32 = 16;
 
 /// What a node keeps.
 pub(crate) enum Disk {
@@ -205,6 +212,27 @@ impl Running {
             epoch: Epoch(0),
             osds_up: 0,
             pg_nums: 0,
+            steps: 0,
+            census: [0; 8],
+            looked_at: Epoch(0),
+        }
+    }
+
+    /// Checks what must always hold: what costs much where something seems to have changed, and now and then.
+    pub(crate) fn check_invariants(&mut self) {
+        self.engine.check_invariants();
+        self.steps = self.steps.wrapping_add(1);
+        let anyway = self.steps.is_multiple_of(LOOK_EVERY_STEPS);
+        let census = self.messenger.census();
+        if anyway || census != self.census {
+            self.messenger.check_invariants();
+        }
+        self.census = census;
+        if let Engine::Mon(mon) = &self.engine
+            && (anyway || mon.epoch() != self.looked_at)
+        {
+            mon.check_newest_map();
+            self.looked_at = mon.epoch();
         }
     }
 }

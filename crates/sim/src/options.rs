@@ -86,6 +86,8 @@ pub struct Options {
     pub full_disks: bool,
     /// Whether some reads are reads at a snapshot of the pool.
     pub snap_reads: bool,
+    /// Whether the number of groups changes again and again, and machines die amid that.
+    pub regroups: bool,
     /// What is wrong on purpose.
     pub planted: Option<Bug>,
 }
@@ -148,6 +150,7 @@ impl Options {
             link_kb_s: [0, 0, 1000, 150][later.below(4) as usize],
             full_disks: later.chance(1, 4),
             snap_reads: later.chance(1, 2),
+            regroups: later.chance(1, 3),
             planted: None,
         }
     }
@@ -165,7 +168,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 39] {
+    fn values(&self) -> [(&'static str, String); 40] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -206,6 +209,7 @@ impl Options {
             ("link-kb-s", self.link_kb_s.to_string()),
             ("full-disks", self.full_disks.to_string()),
             ("snap-reads", self.snap_reads.to_string()),
+            ("regroups", self.regroups.to_string()),
             ("planted", self.planted.map_or("none", |bug| bug.listed().name).to_owned()),
         ]
     }
@@ -260,6 +264,7 @@ impl Options {
         add(&|o| o.link_kb_s = 0);
         add(&|o| o.full_disks = false);
         add(&|o| o.snap_reads = false);
+        add(&|o| o.regroups = false);
         simpler
     }
 }

@@ -176,6 +176,7 @@ impl Run {
         self.faulty = self.options.faults.strikes();
         self.world.disks_ail = self.faulty && self.options.ailing_disks;
         if self.faulty {
+            self.world.regroups.begin(self.world.now + self.options.duration / 2);
             self.plan_fault();
         }
         self.work_for(self.options.duration);

@@ -12,7 +12,7 @@ const BURST_PAUSE: Duration = Duration::from_millis(15);
 /// How long a session may take from the arrival of an attempt to connect to that of what waits for it, when all is well.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(1);
 /// The most placement groups that the pool gets.
-const PG_NUM_MAX: u64 = 16;
+pub(crate) const PG_NUM_MAX: u64 = 16;
 
 impl Run {
     pub(crate) fn plan_fault(&mut self) {
@@ -26,6 +26,9 @@ impl Run {
         let faults = self.options.faults;
         let Some(kind) = faults.pick(&mut self.world.rng).filter(|_| self.faulty) else { return };
         self.plan_fault();
+        if self.may_regroup() {
+            return;
+        }
         self.faults += 1;
         self.world.note(&format!("fault: {kind:?}"));
         if faults.has(Fault::Snapshot) {
@@ -61,14 +64,7 @@ impl Run {
                 let (node, until) = (self.some_node(), self.world.now + self.some_ms(8000));
                 self.world.stall(node, until);
             }
-            Fault::SlowDisk => {
-                let (osd, until) = (self.some_osd(), self.world.now + self.some_ms(5000));
-                match &mut self.world.nodes[self.cluster.osd(osd).0].disk {
-                    Disk::Osd(disk) => disk.slow_down(until),
-                    Disk::Extent(disk) => disk.hold(until.min(self.world.now + HELD_MAX)),
-                    Disk::Mon(_) | Disk::None => {}
-                }
-            }
+            Fault::SlowDisk => self.slow_some_disk(),
             Fault::GiveUp => {
                 let osd = self.some_osd();
                 self.world.give_up_some_session(self.cluster.osd(osd));
@@ -88,6 +84,15 @@ impl Run {
             }
             Fault::Resize => self.resize(),
             Fault::Snapshot | Fault::Scrub => unreachable!("these come with others"),
+        }
+    }
+
+    fn slow_some_disk(&mut self) {
+        let (osd, until) = (self.some_osd(), self.world.now + self.some_ms(5000));
+        match &mut self.world.nodes[self.cluster.osd(osd).0].disk {
+            Disk::Osd(disk) => disk.slow_down(until),
+            Disk::Extent(disk) => disk.hold(until.min(self.world.now + HELD_MAX)),
+            Disk::Mon(_) | Disk::None => {}
         }
     }
 
@@ -148,6 +153,11 @@ impl Run {
 
     fn resize(&mut self) {
         let pg_num = 1 + self.world.rng.below(PG_NUM_MAX);
+        self.ask_for_groups(pg_num);
+    }
+
+    /// The pool gets so many groups, step by step.
+    pub(crate) fn ask_for_groups(&mut self, pg_num: u64) {
         self.marks += 1;
         let words = format!(r#""pool":"{POOL_NAME}","var":"pg_num","val":"{pg_num}""#);
         self.command(MARK | self.marks, format!(r#"{{"prefix":"osd pool set",{words}}}"#));
@@ -180,6 +190,7 @@ impl Run {
         self.world.ambush = None;
         self.world.disks_ail = false;
         self.world.ailing.clear();
+        self.world.regroups.end();
         for id in 0..self.world.nodes.len() {
             self.cluster.start(&mut self.world, NodeId(id));
         }

@@ -16,6 +16,7 @@ use crate::network::{End, Network, PipeId, Side};
 use crate::node::{Disk, Engine, Node, NodeId, Output};
 use crate::options::Options;
 use crate::queue::Queue;
+use crate::regroup::Regroups;
 use crate::trace::Trace;
 use base::checksum::crc32c;
 use base::{Duration, Epoch, Instant, Rng};
@@ -93,6 +94,8 @@ pub(crate) struct World {
     pub(crate) ails: Rng,
     /// Decides which disks fill up: one more.
     pub(crate) fills: Rng,
+    /// What happens while the number of groups changes: another one.
+    pub(crate) regroups: Regroups,
     queue: Queue<Event>,
     /// What OSDs have told one another.
     deliveries: Deliveries,
@@ -126,6 +129,7 @@ impl World {
             ailing: Vec::new(),
             ails: Rng::new(seed ^ 0x0061_696C_696E_6721),
             fills: Rng::new(seed ^ 0x0000_6669_6C6C_7321),
+            regroups: Regroups::new(seed, options.regroups),
             queue: Queue::new(),
             deliveries: Deliveries::default(),
             logs: Logs::default(),
@@ -171,10 +175,10 @@ impl World {
     /// The event, unless a disk would end something and hangs. What has ended waits for the processor with the rest: were it
     /// held there, what came later could overtake it.
     fn ended(&mut self, event: Event) -> Option<Event> {
-        if let Event::Stored { node, life, .. } = &event
+        if let Event::Stored { node, life, what } = &event
             && let Node { disk: Disk::Osd(disk), life: now_in, .. } = &mut self.nodes[node.0]
             && now_in == life
-            && let Some(at) = disk.puts_off(self.now)
+            && let Some(at) = disk.puts_off(self.now, what)
         {
             self.plan(at, event);
             return None;
@@ -275,6 +279,7 @@ impl World {
         }
         if resized {
             self.has_resized(id);
+            self.has_regrouped(id);
         }
     }
 
@@ -283,8 +288,7 @@ impl World {
         while self.pump(id) {}
         let (now, clock) = (self.now, self.nodes[id.0].clock);
         let Some(running) = &mut self.nodes[id.0].running else { return };
-        running.engine.check_invariants();
-        running.messenger.check_invariants();
+        running.check_invariants();
         let wake = [running.engine.next_wakeup(), running.messenger.next_wakeup()].into_iter().flatten().min();
         if let Some(wake) = wake.map(|at| clock.when(at).max(now))
             && running.wake_at.is_none_or(|planned| wake < planned)

@@ -146,6 +146,9 @@ pub(crate) struct SimArgs {
     /// Whether some reads are reads at a snapshot of the pool
     #[arg(long, value_name = "BOOL")]
     snap_reads: Option<bool>,
+    /// Whether the number of groups changes again and again, and machines die amid that
+    #[arg(long, value_name = "BOOL")]
+    regroups: Option<bool>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
@@ -233,6 +236,7 @@ impl SimArgs {
             link_kb_s: self.link_kb_s.unwrap_or(usual.link_kb_s),
             full_disks: self.full_disks.unwrap_or(usual.full_disks),
             snap_reads: self.snap_reads.unwrap_or(usual.snap_reads),
+            regroups: self.regroups.unwrap_or(usual.regroups),
             planted: self.bug(),
             ..usual
         };

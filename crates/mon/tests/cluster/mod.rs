@@ -154,6 +154,7 @@ impl Cluster {
                 Command::Stopped => self.stopped = true,
             }
             self.mon.check_invariants();
+            self.mon.check_newest_map();
         }
     }
 

@@ -477,6 +477,15 @@ impl Messenger {
         }
     }
 
+    /// How much is in each table, and how much ever was. Where this stays the same the tables hold the same, though not
+    /// always what they held of it.
+    pub fn census(&self) -> [u64; 8] {
+        let lengths = [self.streams.len(), self.sessions.len(), self.conns.len(), self.by_addr.len()];
+        let [streams, sessions, conns, addrs] = lengths.map(|length| length as u64);
+        let (handshakes, timers) = (self.handshakes.len() as u64, self.timers.len() as u64);
+        [streams, sessions, conns, addrs, handshakes, timers, self.last_stream, self.last_session]
+    }
+
     /// Panics if the tables disagree with each other. For tests and simulations.
     pub fn check_invariants(&self) {
         for (sid, session) in &self.sessions {

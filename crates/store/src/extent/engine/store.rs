@@ -147,7 +147,7 @@ impl ExtentStore {
 
     /// What has been counted.
     pub fn counts(&self) -> ExtentCounts {
-        ExtentCounts { cache: self.db.cache.counts(), ..self.counts }
+        ExtentCounts { waiting_bytes: self.db.waiting_bytes(), cache: self.db.cache.counts(), ..self.counts }
     }
 
     /// How full it is.

@@ -162,6 +162,14 @@ impl Db {
         })
     }
 
+    /// These blocks are written: what a checkpoint put there need not stay in memory until it ends. It is durable in the
+    /// log until then, and reads find it in its place.
+    pub(crate) fn in_place(&mut self, run: BlockRun) {
+        if !self.frozen.deferred.is_empty() {
+            (run.start..run.end()).for_each(|block| drop(self.frozen.deferred.remove(&block)));
+        }
+    }
+
     /// Bytes of data that may not be in their place yet.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let deferred = (self.active.deferred.len() + self.frozen.deferred.len()) as u64 * BLOCK;

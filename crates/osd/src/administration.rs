@@ -41,11 +41,6 @@ impl Osd {
         }
     }
 
-    /// How much memory this OSD aims at, in bytes.
-    pub fn memory_target(&self) -> u64 {
-        self.core.settings.number("osd_memory_target") as u64
-    }
-
     /// How long this OSD's thread may stay awake after work, looking for more.
     pub fn linger(&self) -> Duration {
         Duration::from_micros(self.core.settings.number("osd_linger_us") as u64)
@@ -187,6 +182,7 @@ impl Administered for Osd {
         see("qos", &qos);
         if let Some(store) = &self.core.store_counters {
             see("extent", store);
+            see("prioritycache", &self.memory.counters());
         }
         let (mut held, mut count) = (self.core.throttle, self.core.throttle);
         let (requests_max, bytes_max) = self.core.sessions.bounds();

@@ -91,7 +91,20 @@ admin::counters! {
         cache_hit: Counter ["", 5, None] "Pages, objects and blocks that were in memory";
         cache_miss: Counter ["", 5, None] "Pages, objects and blocks that were not in memory";
         cache_bytes: Gauge ["", 5, Bytes] "Memory that the cache holds";
+        waiting_bytes: Gauge ["", 5, Bytes] "Memory that holds data not yet in its place";
         checksum_errors: Counter ["", 10, None] "Blocks and pages that were not what had been written";
+    }
+}
+
+admin::counters! {
+    /// Memory; `target_bytes`, `mapped_bytes` and `cache_bytes` as in Ceph v16.2 `src/common/PriorityCache.cc`.
+    pub struct MemoryCounters {
+        target_bytes: Gauge ["", 5, Bytes] "Memory that this OSD aims at";
+        mapped_bytes: Gauge ["", 5, Bytes] "Memory that this OSD's process has; 0 where it has others in it";
+        cache_bytes: Gauge ["", 5, Bytes] "Memory that the store's cache may have";
+        log_bytes: Gauge ["", 5, Bytes] "Memory that the logs of placement groups hold";
+        waiting_bytes: Gauge ["", 5, Bytes] "Memory that held data not yet in its place, at the most lately";
+        other_bytes: Gauge ["", 5, Bytes] "Memory taken to be all else";
     }
 }
 

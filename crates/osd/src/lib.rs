@@ -28,6 +28,7 @@ pub mod life;
 pub mod limits;
 pub mod manager_report;
 pub mod map_follower;
+mod memory;
 pub mod ops;
 pub mod osd;
 pub mod peer_messages;

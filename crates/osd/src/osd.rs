@@ -15,6 +15,7 @@ use crate::counters::StoreCounters;
 use crate::life::Life;
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, MAP_WAITING_MAX};
 use crate::manager_report::ManagerReports;
+use crate::memory::Memory;
 use crate::pg::client_io::ClientRequest;
 use crate::pg::{Pg, PgRead};
 use crate::scheduler::{OpQueue, QueueOptions, UnderWay, WorkClass};
@@ -49,6 +50,8 @@ pub struct Osd {
     pub(crate) bench: Option<Bench>,
     pub(crate) transport: Transport,
     pub(crate) transport_base: Transport,
+    /// What its memory is divided into.
+    pub(crate) memory: Memory,
 }
 
 /// Work on its way through the scheduler.
@@ -131,6 +134,7 @@ impl Osd {
             bench: None,
             transport: Transport::default(),
             transport_base: Transport::default(),
+            memory: Memory::default(),
         };
         osd.apply_options();
         of_gone_pools.iter().for_each(|pg| osd.delete_collection(pg.id));

@@ -93,8 +93,8 @@ impl Osd {
     fn culprit(&self, whose: &CommitFor) -> Option<(PoolId, ObjectId)> {
         let CommitFor::Pg(id, what) = whose else { return None };
         let (PgCommit::Write(_, version) | PgCommit::ReplicaWrite(_, _, version)) = what else { return None };
-        let entry = self.pgs.get(id)?.log.entries().rev().find(|entry| entry.version == *version)?;
-        Some((id.pool, entry.object.clone()))
+        let entry = self.pgs.get(id)?.log.entry_of(*version)?;
+        Some((id.pool, entry.open().object))
     }
 }
 

@@ -44,7 +44,7 @@ impl Osd {
     /// The log of a group that it holds.
     pub fn shown_log(&self, id: PgId) -> Option<ShownLog> {
         let log = &self.pgs.get(&id)?.log;
-        let entries = log.entries().map(|entry| (entry.version, entry.reqid)).collect();
+        let entries = log.entries().map(|entry| (entry.version(), entry.reqid())).collect();
         Some(ShownLog { tail: log.tail(), entries })
     }
 }

@@ -62,7 +62,7 @@ fn in_file(path: &Path, error: &dyn std::fmt::Display) -> String {
 }
 
 /// A size that an option gives, such as 16G.
-pub(crate) fn size_option(options: &BTreeMap<String, String>, name: &str) -> Result<Option<u64>, String> {
+fn size_option(options: &BTreeMap<String, String>, name: &str) -> Result<Option<u64>, String> {
     let Some(text) = options.get(name) else { return Ok(None) };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {

@@ -34,6 +34,13 @@ pub(crate) fn metadata(hostname: &str) -> Metadata {
     found
 }
 
+/// Bytes of memory that this process has.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib: u64 = field(&status, ':', "VmRSS").trim_end_matches(" kB").parse().ok()?;
+    Some(kib << 10)
+}
+
 /// The first value of a key in lines of `KEY SEPARATOR VALUE`, without quotes; empty where there is none.
 fn field<'a>(text: &'a str, separator: char, key: &str) -> &'a str {
     let value = text.lines().filter_map(|line| line.split_once(separator)).find(|(name, _)| name.trim() == key);
@@ -51,6 +58,11 @@ mod tests {
         assert_eq!((field(release, '=', "ID"), field(release, '=', "NAME")), ("debian", ""));
         assert_eq!(field("model name\t: A CPU\nmodel name\t: A CPU\n", ':', "model name"), "A CPU");
         assert_eq!(field("MemTotal:       24684096 kB\n", ':', "MemTotal"), "24684096 kB");
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20));
     }
 
     #[test]

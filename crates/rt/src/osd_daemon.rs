@@ -126,6 +126,7 @@ fn start(now: Instant, setup: OsdSetup, again: Rc<Cell<bool>>) -> Result<OsdDaem
     let (mut store, osd_fsid) = OsdStore::open(setup.store, setup.id, setup.fsid, &setup.data, &setup.options)?;
     let boot = BootImage::load(setup.id, osd_fsid, &mut |request| store.ask(request)).map_err(|e| e.to_string())?;
     let metadata = metadata(&setup, store.bytes());
+    let alone = setup.hub.is_none();
     let config = OsdConfig {
         id: setup.id,
         fsid: setup.fsid,
@@ -142,7 +143,7 @@ fn start(now: Instant, setup: OsdSetup, again: Rc<Cell<bool>>) -> Result<OsdDaem
     };
     let engine = Osd::new(now, config, SecretRng::from_entropy(entropy()), boot);
     let linger = engine.linger();
-    let mut daemon = OsdDaemon { name: format!("osd.{}", setup.id), engine, store, linger, again };
+    let mut daemon = OsdDaemon { name: format!("osd.{}", setup.id), engine, store, alone, linger, again };
     // Before the first report to the manager: what is not declared there can never be reported on that session.
     daemon.note_store();
     Ok(daemon)
@@ -181,6 +182,8 @@ pub struct OsdDaemon {
     name: String,
     engine: Osd,
     store: OsdStore,
+    /// Whether its process has no other daemons.
+    alone: bool,
     /// What the option says, which is too much to look up in every turn.
     linger: Duration,
     /// Whether another life is to follow.
@@ -220,7 +223,11 @@ impl Daemon for OsdDaemon {
 
     fn handle_timer(&mut self, now: Instant) {
         self.note_store();
-        self.store.set_memory_target(self.engine.memory_target());
+        if self.engine.is_memory_due(now) {
+            let resident = if self.alone { host::resident_bytes() } else { None };
+            let cache_bytes = self.engine.divide_memory(now, resident);
+            self.store.set_cache_bytes(cache_bytes);
+        }
         self.linger = self.engine.linger();
         self.engine.handle_timer(now);
     }

@@ -5,7 +5,7 @@
 
 use crate::block_device::Ended;
 use crate::clock::entropy;
-use crate::extent_devices::{ExtentDevices, size_option};
+use crate::extent_devices::ExtentDevices;
 use crate::image;
 use admin::counters::{Counter, Gauge};
 use base::rng::SecretRng;
@@ -56,8 +56,8 @@ impl StoreKind {
 /// are held back from the map's full ratio of it on.
 pub const MEMORY_STORE_BYTES: u64 = 16 << 30;
 
-/// What an OSD's memory aims at where `osd_memory_target` does not say; half of it is the cache of its store.
-const MEMORY_TARGET: u64 = 96 << 20;
+/// What the cache may have until the OSD says otherwise, and where there is none.
+const CACHE_BYTES: usize = 16 << 20;
 
 /// The smallest run of free blocks that a device is told of: 1 MiB. What objects leave behind is larger, and what
 /// overwriting leaves is soon used again; a file system takes as long for a block as for a thousand.
@@ -75,8 +75,6 @@ pub(crate) enum OsdStore {
 pub(crate) struct ExtentDrive {
     store: ExtentStore,
     devices: ExtentDevices,
-    /// What the cache was made for, in bytes.
-    memory_target: u64,
     ended: Vec<Ended>,
 }
 
@@ -114,12 +112,10 @@ impl OsdStore {
         Some(Room { total: usage.total, free: usage.free })
     }
 
-    /// Changes what its memory aims at, in bytes; half of it is the cache.
-    pub(crate) fn set_memory_target(&mut self, bytes: u64) {
-        if let OsdStore::Extent(drive) = self
-            && core::mem::replace(&mut drive.memory_target, bytes) != bytes
-        {
-            drive.store.set_cache_bytes((bytes / 2) as usize);
+    /// Bounds its cache.
+    pub(crate) fn set_cache_bytes(&mut self, bytes: u64) {
+        if let OsdStore::Extent(drive) = self {
+            drive.store.set_cache_bytes(bytes as usize);
         }
     }
 
@@ -138,6 +134,7 @@ impl OsdStore {
             cache_hit: Counter(counts.cache.hits),
             cache_miss: Counter(counts.cache.misses),
             cache_bytes: Gauge(counts.cache.bytes),
+            waiting_bytes: Gauge(counts.waiting_bytes),
             checksum_errors: Counter(counts.checksum_errors),
         })
     }
@@ -234,11 +231,10 @@ fn open_extent(
     options: &BTreeMap<String, String>,
 ) -> Result<(OsdStore, Uuid), String> {
     let (block, fsid_file) = (data.join("block"), data.join("fsid"));
-    let memory = size_option(options, "osd_memory_target")?.unwrap_or(MEMORY_TARGET);
     let discards =
         options.get("bdev_enable_discard").is_none_or(|value| matches!(value.as_str(), "true" | "1" | "yes"));
     let settings = ExtentOptions {
-        cache_bytes: (memory / 2) as usize,
+        cache_bytes: CACHE_BYTES,
         discard_blocks_min: discards.then_some(DISCARD_BLOCKS_MIN),
         ..ExtentOptions::default()
     };
@@ -255,10 +251,7 @@ fn open_extent(
     }
     // For whoever looks; the store knows its name itself.
     std::fs::write(&fsid_file, format!("{}\n", label.store)).map_err(|e| in_file(&fsid_file, &e))?;
-    Ok((
-        OsdStore::Extent(Box::new(ExtentDrive { store, devices, memory_target: memory, ended: Vec::new() })),
-        label.store,
-    ))
+    Ok((OsdStore::Extent(Box::new(ExtentDrive { store, devices, ended: Vec::new() })), label.store))
 }
 
 impl ExtentDrive {

@@ -233,8 +233,9 @@ impl Pg {
             let left = filling.own.into_keys().map(|head| (head, Need::whole(EVersion::default(), true)));
             differs.extend(left.filter(|_| !Bug::FillKeepsRemoved.is_planted()));
             let at = if Bug::FillMissesWrites.is_planted() { self.log.head() } else { message.at };
-            for entry in self.log.after(at).filter(|e| !e.changes_nothing && within(&e.object)) {
-                differs.insert(entry.object.clone(), Need::whole(entry.version, entry.deletes));
+            let since = self.log.after(at).map(|entry| entry.open());
+            for entry in since.filter(|entry| !entry.changes_nothing && within(&entry.object)) {
+                differs.insert(entry.object, Need::whole(entry.version, entry.deletes));
             }
             for (head, need) in differs.into_iter().filter(|(head, _)| within(head)) {
                 self.missing.add_and_store(head, need, &mut t);
@@ -276,9 +277,9 @@ impl Pg {
         let within = |head: &ObjectId| *head >= part.from && to.as_ref().is_none_or(|to| head < to);
         missing.iter().for_each(|(head, need)| member.missing.add(head.clone(), need.clone()));
         // What was sent since, only to be logged; and copies of which the member did not get the parts aside.
-        let since = self.log.after(message.at).filter(|entry| within(&entry.object));
-        let aside = self.log.left_aside().into_iter().filter(|object| within(object));
-        let also: Vec<ObjectId> = since.map(|entry| entry.object.clone()).chain(aside).collect();
+        let since = self.log.after(message.at).map(|entry| entry.open().object).filter(within);
+        let aside = self.log.left_aside().into_iter().filter(within);
+        let also: Vec<ObjectId> = since.chain(aside).collect();
         for head in also {
             member.missing.add(head, Need::whole(EVersion::default(), true));
         }

@@ -560,7 +560,7 @@ impl Pg {
         self.info.last_update = entry.version;
         self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
         self.info.totals = entry.totals;
-        self.log.append(entry);
+        self.log.append(&entry);
         if trim_to > self.log.tail() {
             let remember = if Bug::RequestsForgotten.is_planted() { 0 } else { LOG_ENTRIES_REMEMBERED };
             self.log.trim(trim_to, remember, t);

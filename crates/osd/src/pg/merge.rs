@@ -79,8 +79,9 @@ impl Pg {
             ..self.info.clone()
         };
         let version = meta.source_version.version.max(meta.target_version.version) + 1;
-        let both = self.log.all().iter().chain(source.log.all());
-        let mut entries: Vec<LogEntry> = both.filter(|e| e.reqid != OsdReqId::default()).cloned().collect();
+        let both = self.log.all().chain(source.log.all());
+        let both = both.filter(|entry| entry.reqid() != OsdReqId::default());
+        let mut entries: Vec<LogEntry> = both.map(|entry| entry.open()).collect();
         entries.sort_by_key(|entry| entry.version);
         // Both may have used a version; what is only remembered may as well have another.
         let mut last = EVersion::default();

@@ -220,8 +220,8 @@ impl Missing {
         if below_log {
             return EVersion::default();
         }
-        let complete = log.entries().take_while(|entry| !lacks(entry)).last();
-        complete.map_or(log.tail(), |entry| entry.version)
+        let complete = log.entries().take_while(|entry| !lacks(&entry.open())).last();
+        complete.map_or(log.tail(), |entry| entry.version())
     }
 }
 
@@ -238,11 +238,14 @@ pub fn differing(ours: &PgLog, theirs: &PgLog) -> Option<BTreeMap<ObjectId, Need
         }
     };
     // From the newest to the oldest, so that what was before the oldest of them stays.
-    let ours: Vec<&LogEntry> = ours.after(common).filter(|entry| !entry.changes_nothing).collect();
+    fn since(log: &PgLog, version: EVersion) -> impl Iterator<Item = LogEntry> {
+        log.after(version).map(|entry| entry.open()).filter(|entry| !entry.changes_nothing)
+    }
     if !Bug::DivergentKept.is_planted() {
+        let ours: Vec<LogEntry> = since(ours, common).collect();
         ours.iter().rev().for_each(|entry| note(entry, Need::before(entry)));
     }
-    theirs.after(common).filter(|entry| !entry.changes_nothing).for_each(|entry| note(entry, Need::of(entry)));
+    since(theirs, common).for_each(|entry| note(&entry, Need::of(&entry)));
     Some(lacks)
 }
 

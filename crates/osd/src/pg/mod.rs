@@ -272,7 +272,7 @@ impl Pg {
     pub fn adopt_log(&mut self, log: PgLog) {
         self.info.last_update = log.head();
         self.info.log_tail = log.tail();
-        if let Some(newest) = log.all().back() {
+        if let Some(newest) = log.newest() {
             self.info.last_user_version = self.info.last_user_version.max(newest.user_version);
             self.info.totals = newest.totals;
         }

@@ -321,8 +321,8 @@ impl Pg {
             let theirs = peering.answers.get(osd).and_then(|answer| answer.info.as_ref());
             let since = theirs.map(|theirs| theirs.last_update).filter(|version| self.log.contains(*version));
             let entries = match since {
-                Some(since) => self.log.after(since).map(Encode::to_bytes).collect(),
-                None => self.log.all().iter().map(Encode::to_bytes).collect(),
+                Some(since) => self.log.after(since).map(|entry| entry.open().to_bytes()).collect(),
+                None => self.log.all().map(|entry| entry.open().to_bytes()).collect(),
             };
             let (pg, map_epoch, info) = (self.id, core.epoch(), self.info.to_bytes());
             let serves = self.sets.acting.contains(osd);

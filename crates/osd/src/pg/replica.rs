@@ -41,7 +41,7 @@ impl Pg {
             map_epoch: core.epoch(),
             peering: query.peering,
             info: self.info.to_bytes(),
-            entries: self.log.all().iter().map(Encode::to_bytes).collect(),
+            entries: self.log.all().map(|entry| entry.open().to_bytes()).collect(),
         };
         core.send(conn, Envelope::new(message));
     }
@@ -81,7 +81,7 @@ impl Pg {
         let sent = message.entries.iter().map(LogEntry::from_bytes).collect::<Result<Vec<_>, _>>()?;
         let log = match message.since {
             Some(since) if self.log.contains(since) => {
-                let kept = self.log.all().iter().take_while(|entry| entry.version <= since).cloned();
+                let kept = self.log.all().take_while(|entry| entry.version() <= since).map(|entry| entry.open());
                 PgLog::new(info.log_tail.max(self.log.tail()), kept.chain(sent).collect())?
             }
             Some(_) => return Err(Malformed::new("log", "begins where this log has nothing")),

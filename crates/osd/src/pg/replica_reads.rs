@@ -100,7 +100,7 @@ impl Pg {
             return false;
         }
         // Where too much has been written since to be looked through, the primary's newer word shortens that.
-        self.log.after(committed).take(REPLICA_READ_ENTRIES_MAX).all(|entry| entry.object != *object)
+        self.log.after(committed).take(REPLICA_READ_ENTRIES_MAX).all(|entry| !entry.is_about(object))
             && self.log.after(committed).nth(REPLICA_READ_ENTRIES_MAX).is_none()
     }
 

@@ -11,8 +11,8 @@ use driver::{DEVICE_BYTES, Driven, LOG_BYTES, assert_clean, contents, formatted,
 use std::collections::BTreeMap;
 use store::extent::{check, open};
 use store::{
-    CollectionId, CommitId, Completion, Extent, MemoryStore, ObjectStore, ObjectWant, Op, ReadRequest, ReadResult,
-    ReadWhat, StoreError, Transaction,
+    CollectionId, CommitId, Completion, Extent, ExtentOptions, MemoryStore, ObjectStore, ObjectWant, Op, ReadRequest,
+    ReadResult, ReadWhat, StoreError, Transaction,
 };
 use workload::{COLLECTIONS, collection, object};
 
@@ -431,4 +431,35 @@ fn a_removed_collection_gives_its_space_back() {
     let usage = driven.store.usage();
     assert!(free - usage.free < 100 * 4096, "{free} {usage:?}");
     assert_clean(&driven.close(), "at the end");
+}
+
+#[test]
+fn data_in_its_place_does_not_stay_in_memory_until_the_checkpoint_ends() {
+    for seed in 0..10 {
+        // All of it goes by the log.
+        let options = ExtentOptions { direct_min: 64 << 10, ..options() };
+        let mut driven = Driven::open(formatted(DEVICE_BYTES, LOG_BYTES), options, Rng::new(seed));
+        let id = collection(1);
+        driven.commit(Transaction::create(id)).expect("new");
+        for index in 0..3 {
+            let mut t = Transaction::new(id);
+            t.push(&object(index), Op::Write(0, vec![index as u8 + 1; 30_000].into()));
+            driven.commit(t).expect("there is room");
+        }
+        let expected = of_store(&mut driven, id);
+        let before = driven.store.counts();
+        assert!(before.waiting_bytes >= 3 * 30_000, "{before:?}");
+        driven.store.request_checkpoint();
+        let mut gone = false;
+        while driven.step() {
+            let counts = driven.store.counts();
+            gone |= counts.waiting_bytes == 0 && counts.checkpoints == before.checkpoints;
+            if gone {
+                break;
+            }
+        }
+        assert!(gone, "seed {seed}");
+        assert_eq!(of_store(&mut driven, id), expected, "seed {seed}");
+        assert_clean(&driven.close(), "at the end");
+    }
 }

@@ -43,7 +43,8 @@ impl ExtentStore {
         match checkpoint.step(&mut self.db) {
             Ok(Want::Write { offset, data }) => {
                 self.counts.checkpoint_bytes += data.len() as u64;
-                self.request(Io::Write { offset, data, durable: false }, Purpose::Background);
+                let run = BlockRun::new(offset / BLOCK, data.len() as u64 / BLOCK);
+                self.request(Io::Write { offset, data, durable: false }, Purpose::Background(run));
             }
             Ok(Want::Again) => self.again = true,
             Ok(Want::Wait) => {}

@@ -40,6 +40,8 @@ pub struct ExtentCounts {
     pub device_reads: u64,
     /// Pages or blocks whose checksum was wrong.
     pub checksum_errors: u64,
+    /// Bytes of data held now that are not yet in their place.
+    pub waiting_bytes: u64,
     /// The cache's.
     pub cache: CacheCounts,
 }

@@ -42,7 +42,7 @@ pub(super) enum Purpose {
     FetchPage(PagePtr),
     FetchData(u64, u32),
     Piece(PieceId, u64),
-    Background,
+    Background(BlockRun),
     BackgroundFlush,
     Superblock,
     Discard(BlockRun),
@@ -147,7 +147,7 @@ impl ExtentStore {
 
     /// What has been counted.
     pub fn counts(&self) -> ExtentCounts {
-        ExtentCounts { cache: self.db.cache.counts(), ..self.counts }
+        ExtentCounts { waiting_bytes: self.db.waiting_bytes(), cache: self.db.cache.counts(), ..self.counts }
     }
 
     /// How full it is.
@@ -220,7 +220,8 @@ impl ExtentStore {
                 self.group_went_on(flush);
             }
             Purpose::GroupFlush => self.finish_group(true),
-            Purpose::Background => {
+            Purpose::Background(run) => {
+                self.db.in_place(run);
                 if let Some(checkpoint) = &mut self.checkpoint {
                     checkpoint.writes -= 1;
                 }

@@ -162,6 +162,20 @@ impl Db {
         })
     }
 
+    /// These blocks are written: what a checkpoint put there need not stay in memory until it ends. It is durable in the
+    /// log until then, and reads find it in its place.
+    pub(crate) fn in_place(&mut self, run: BlockRun) {
+        if !self.frozen.deferred.is_empty() {
+            (run.start..run.end()).for_each(|block| drop(self.frozen.deferred.remove(&block)));
+        }
+    }
+
+    /// Bytes of data that may not be in their place yet.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let deferred = (self.active.deferred.len() + self.frozen.deferred.len()) as u64 * BLOCK;
+        deferred + self.direct.values().map(|data| data.len() as u64).sum::<u64>()
+    }
+
     /// The content of a block that waits for its place lies elsewhere, too: the buffer that it came in is let go.
     pub(crate) fn move_waiting(&mut self, block: u64, data: Bytes) {
         if let Some(content) = self.active.deferred.get_mut(&block) {

@@ -1,0 +1,212 @@
+//! Memory: what the store's cache may have of what the OSD aims at (`osd_memory_target`).
+//!
+//! Owns the division. The logs of placement groups and data on its way to its place are counted; all else, the program
+//! itself, buffers, what the allocator keeps, is what the process has beyond what is counted. The cache has the rest.
+//! Ceph's OSD does the same with its caches (v16.2 `src/os/bluestore/BlueStore.cc`, `MempoolThread`, and
+//! `src/common/PriorityCache.cc`): the process's mapped memory against the target, once a second, with a least size.
+//!
+//! What the cache lets go may stay with the allocator, and then counts as all else: a cache that made up for all of it
+//! would shrink to nothing and gain nothing. So there is a most that all else is believed to be. Where the process has
+//! other daemons in it, it is taken to be that much.
+//!
+//! Invariants: the cache's bound moves by small steps, not at all for small differences, and never below its least size.
+
+use crate::counters::MemoryCounters;
+use crate::osd::Osd;
+use base::{Duration, Instant};
+
+/// How often memory is divided anew (`osd_memory_cache_resize_interval`).
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The cache's least part of the target. Below it, reads of metadata would take the place of memory.
+const CACHE_PART_MIN: u64 = 8;
+
+/// What a process without load has, most of it the program (21 MiB measured, of which 12 are shared with other processes).
+const PROGRAM_BYTES: u64 = 24 << 20;
+
+/// The largest part of the target that beside the program is taken for what nobody counts: 24 MiB by default, about what
+/// buffers and what the allocator keeps come to after minutes of small writes. Ceph expects 15 % of its larger process
+/// (`osd_memory_expected_fragmentation`).
+const OTHER_PART_MAX: u64 = 4;
+
+/// A step: this part of the target, 3 MiB by default.
+const STEP_PART: u64 = 32;
+
+/// What is less than this part of the target is no reason for a step.
+const IDLE_PART: u64 = 64;
+
+/// The most data on its way falls towards what there is now by this part each time: it comes and goes with every
+/// checkpoint, of which there are several a second or one a minute.
+const DECAY_PART: u64 = 32;
+
+/// All else follows what is measured by this part each time.
+const FOLLOW_PART: u64 = 8;
+
+/// What a look at memory finds, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MemoryUse {
+    /// What the process has, where it is this OSD's alone.
+    resident: Option<u64>,
+    /// What the cache holds.
+    cache: u64,
+    /// Data not yet in its place.
+    waiting: u64,
+    /// The logs of placement groups.
+    logs: u64,
+}
+
+/// See the module. Sizes in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    due: Instant,
+    target: u64,
+    seen: MemoryUse,
+    /// The most data on its way lately: it comes and goes with each checkpoint.
+    waiting: u64,
+    other: Option<u64>,
+    cache_max: Option<u64>,
+}
+
+impl Memory {
+    /// What the cache may have from now on.
+    fn divide(&mut self, target: u64, seen: MemoryUse) -> u64 {
+        (self.target, self.seen) = (target, seen);
+        self.waiting = seen.waiting.max(self.waiting - self.waiting.saturating_sub(seen.waiting).div_ceil(DECAY_PART));
+        let other_max = PROGRAM_BYTES + target / OTHER_PART_MAX;
+        let counted = seen.cache + self.waiting + seen.logs;
+        let measured = seen.resident.map_or(other_max, |resident| resident.saturating_sub(counted).min(other_max));
+        let other = self.other.map_or(measured, |other| followed(other.min(other_max), measured));
+        self.other = Some(other);
+        let least = target / CACHE_PART_MIN;
+        let goal = target.saturating_sub(self.waiting + other + seen.logs).max(least);
+        let (step, idle) = (target / STEP_PART, target / IDLE_PART);
+        // From below: what has once been too much may not all come back.
+        let now = self.cache_max.unwrap_or(least);
+        let next = if goal.abs_diff(now) < idle { now } else { goal.clamp(now.saturating_sub(step), now + step) };
+        *self.cache_max.insert(next)
+    }
+
+    /// What there is to show.
+    pub(crate) fn counters(&self) -> MemoryCounters {
+        let mut shown = MemoryCounters::default();
+        shown.target_bytes.0 = self.target;
+        shown.mapped_bytes.0 = self.seen.resident.unwrap_or(0);
+        shown.cache_bytes.0 = self.cache_max.unwrap_or(0);
+        shown.log_bytes.0 = self.seen.logs;
+        shown.waiting_bytes.0 = self.waiting;
+        shown.other_bytes.0 = self.other.unwrap_or(0);
+        shown
+    }
+}
+
+fn followed(before: u64, now: u64) -> u64 {
+    if now < before { before - (before - now) / FOLLOW_PART } else { before + (now - before).div_ceil(FOLLOW_PART) }
+}
+
+impl Osd {
+    /// Whether memory is to be divided anew.
+    pub fn is_memory_due(&self, now: Instant) -> bool {
+        self.core.store_counters.is_some() && now >= self.memory.due
+    }
+
+    /// Divides memory anew; gives what the store's cache may have, in bytes. `resident` is what the process has, where it
+    /// is this OSD's alone.
+    pub fn divide_memory(&mut self, now: Instant, resident: Option<u64>) -> u64 {
+        let counts = self.core.store_counters.as_ref();
+        let (cache, waiting) = counts.map_or((0, 0), |counts| (counts.cache_bytes.0, counts.waiting_bytes.0));
+        let logs = self.pgs.values().map(|pg| pg.log.bytes() as u64).sum();
+        self.memory.due = now + INTERVAL;
+        let target = self.core.settings.number("osd_memory_target") as u64;
+        self.memory.divide(target, MemoryUse { resident, cache, waiting, logs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const TARGET: u64 = 96 * MIB;
+
+    /// A process: its cache holds what it may, and of what it once had the allocator gives this part back.
+    struct Process {
+        memory: Memory,
+        cache: u64,
+        program: u64,
+        logs: u64,
+        waiting: [u64; 2],
+        kept: u64,
+    }
+
+    impl Process {
+        fn new() -> Process {
+            Process { memory: Memory::default(), cache: 0, program: 20 * MIB, logs: 0, waiting: [0; 2], kept: 0 }
+        }
+
+        fn resident(&self) -> u64 {
+            self.program + self.logs + self.waiting[0].max(self.waiting[1]) + self.cache + self.kept
+        }
+
+        /// Seconds with the cache in full use; gives the sizes that it had.
+        fn run(&mut self, seconds: u64, returned: bool) -> Vec<u64> {
+            let pass = |second: u64| {
+                let waiting = self.waiting[second as usize % 2];
+                let (resident, cache, logs) = (Some(self.resident()), self.cache, self.logs);
+                let next = self.memory.divide(TARGET, MemoryUse { resident, cache, waiting, logs });
+                self.kept = if returned { 0 } else { (self.kept + self.cache).saturating_sub(next) };
+                self.cache = next;
+                next
+            };
+            (0..seconds).map(pass).collect()
+        }
+    }
+
+    #[test]
+    fn the_cache_has_what_is_left_and_the_whole_is_the_target() {
+        let mut process = Process::new();
+        process.run(60, true);
+        assert!(process.resident().abs_diff(TARGET) <= TARGET / IDLE_PART, "{}", process.resident());
+        (process.logs, process.waiting) = (9 * MIB, [4 * MIB, 20 * MIB]);
+        let sizes = process.run(60, true);
+        assert!(sizes.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= TARGET / STEP_PART), "by steps: {sizes:?}");
+        assert!(sizes.windows(2).all(|pair| pair[1] <= pair[0]), "and never back: {sizes:?}");
+        assert!(process.resident() <= TARGET + TARGET / IDLE_PART, "{}", process.resident());
+        assert!(process.resident() >= TARGET - TARGET / 8, "{}", process.resident());
+    }
+
+    #[test]
+    fn what_swings_does_not_make_the_cache_swing() {
+        let mut process = Process::new();
+        process.waiting = [2 * MIB, 24 * MIB];
+        process.run(60, true);
+        let sizes = process.run(100, true);
+        let (least, most) = (sizes.iter().min().expect("some"), sizes.iter().max().expect("some"));
+        assert!(most - least <= TARGET / STEP_PART, "{least} to {most}");
+    }
+
+    #[test]
+    fn an_allocator_that_gives_nothing_back_does_not_take_the_whole_cache() {
+        let mut process = Process::new();
+        process.run(60, false);
+        process.logs = 10 * MIB;
+        process.run(100, false);
+        assert!(
+            process.cache >= TARGET - (PROGRAM_BYTES + TARGET / OTHER_PART_MAX) - process.logs - MIB,
+            "{}",
+            process.cache
+        );
+        process.logs = 90 * MIB;
+        process.run(100, false);
+        assert!(process.cache.abs_diff(TARGET / CACHE_PART_MIN) < TARGET / IDLE_PART, "{}", process.cache);
+    }
+
+    #[test]
+    fn among_other_daemons_the_cache_has_less_than_what_is_not_counted() {
+        let mut memory = Memory::default();
+        let seen = MemoryUse { logs: 4 * MIB, ..MemoryUse::default() };
+        let mut last_of = |target| (0..40).map(|_| memory.divide(target, seen)).last().expect("some");
+        let (usual, larger) = (last_of(TARGET), last_of(2 * TARGET));
+        assert!(usual.abs_diff(44 * MIB) < TARGET / IDLE_PART, "{usual}");
+        assert!(larger.abs_diff(116 * MIB) < 2 * TARGET / IDLE_PART, "{larger}");
+    }
+}

@@ -31,6 +31,7 @@ use std::sync::Arc;
 use store::{CommitId, ReadId, ReadResult, StoreError};
 use wire::cephx::AuthName;
 use wire::messages::Message;
+use wire::messages::backoff_op::ACK_BLOCK;
 use wire::net::{ConnId, ConnIds, Envelope, NetCommand, NetEvent, Peer, TicketCaps};
 use wire::types::EntityType;
 
@@ -368,6 +369,9 @@ impl Osd {
                 self.source_answered(envelope.tid, *reply);
             }
             Message::Command(command) => self.told(conn, envelope.tid, &command),
+            Message::Backoff(backoff) if backoff.op == ACK_BLOCK => {
+                self.core.sessions.heard(conn, backoff.pgid.pg, backoff.id);
+            }
             Message::Backoff(_) | Message::Ping(_) => {}
             message => {
                 let from = self.core.peers.owner(conn).or_else(|| {

@@ -37,7 +37,7 @@ impl Osd {
         share_map(&mut self.core, conn, message.map_epoch);
         let payload: usize = message.ops.iter().map(|item| item.payload.len()).sum();
         let bytes = 512 + message.object.len() + payload;
-        let Some(share) = self.core.sessions.admit(conn, bytes) else {
+        let Some(share) = self.core.sessions.admit(conn, pg, bytes) else {
             self.core.throttle.get_or_fail_fail.inc();
             return hold_requests(&mut self.core, conn, pg, Until::Drained);
         };
@@ -120,7 +120,7 @@ impl Osd {
     /// Whether a request that has waited in the queue is still to be done here; if not, its client has been told what it
     /// has to know, or finds out by the next map and sends it again.
     pub(crate) fn still_wanted(&mut self, request: Box<ClientRequest>) -> Option<Box<ClientRequest>> {
-        let there = self.core.sessions.get(request.conn).is_some() && !self.life.stopped;
+        let there = self.core.sessions.get(request.conn).is_some() && !self.life.stopped && !request.share.is_void();
         let same_map = request.interval == self.core.epoch();
         match if there && !same_map { self.check_place(&request) } else { Ok(there) } {
             Ok(true) => return Some(request),
@@ -227,8 +227,12 @@ pub fn share_map(core: &mut Core, conn: ConnId, has: Epoch) {
     }
 }
 
-/// Asks a client to hold its requests for a PG; the one that is dropped now it will send again.
+/// Asks a client to hold its requests for a PG; the one that is dropped now it will send again. Who has been told to go
+/// on, and was not heard to hold yet, will as well.
 pub fn hold_requests(core: &mut Core, conn: ConnId, pg: PgId, until: Until) {
+    if until == Until::Active {
+        core.sessions.void_queued(conn, pg);
+    }
     if core.sessions.holds(conn, pg) {
         return;
     }

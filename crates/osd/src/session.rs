@@ -4,16 +4,22 @@
 //! is left free by all: one alone gets half of the OSD, n get an (n+1)th each, and there is always room for one more
 //! (dynamic thresholds, as shared-memory switches have them: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). A client
 //! beyond its share is asked to hold its requests (`Backoff`), placement group by placement group, until it uses no
-//! more than half of what is free.
+//! more than half of what is free and few of those that the group had then are left: who goes on sends them all again, and
+//! takes answers to the new attempts only.
+//!
+//! A back-off ends when the client has been told to go on and has said that it held: what comes before that was sent
+//! before, and could overtake what was dropped (so in Ceph, v16.2 `src/osd/Session.cc`, `ack_backoff`).
+
+mod usage;
+
+pub use usage::Share;
 
 use crate::limits::{CLIENT_REQUEST_BYTES_MAX, CLIENT_REQUESTS_MAX, SESSIONS_MAX};
-use crate::scheduler::UnderWay;
 use base::hash::FixedHashMap;
 use base::{Epoch, OsdId, PgId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use usage::{PgUsage, Usage};
 use wire::net::{ConnId, Peer};
 use wire::types::EntityType;
 
@@ -30,67 +36,51 @@ pub struct Session {
     pub holding: BTreeMap<PgId, Hold>,
     /// Placement groups in which it watches or notifies, or did.
     pub watching: BTreeSet<PgId>,
-    /// What its requests use.
+    /// What its requests use, in all and by placement group.
     usage: Arc<Usage>,
+    by_pg: FixedHashMap<PgId, Arc<PgUsage>>,
 }
+
+/// Of how many placement groups a session's usage is kept before those that it no longer uses are looked for.
+const PGS_KEPT: usize = 64;
+
+impl Session {
+    fn usage_in(&mut self, pg: PgId) -> &Arc<PgUsage> {
+        if self.by_pg.len() >= PGS_KEPT && !self.by_pg.contains_key(&pg) {
+            self.by_pg.retain(|_, usage| usage.requests() > 0);
+        }
+        self.by_pg.entry(pg).or_insert_with(|| Arc::new(PgUsage::of(&self.usage)))
+    }
+
+    fn in_hand(&self, pg: PgId) -> usize {
+        self.by_pg.get(&pg).map_or(0, |usage| usage.requests())
+    }
+}
+
+/// Who was held because of its share goes on when of what it had in hand in the placement group no more than one in so
+/// many is left.
+const LEFT_ONE_IN: usize = 8;
 
 /// A back-off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hold {
-    /// Its number.
-    pub id: u64,
-    /// When it ends.
-    pub until: Until,
+    id: u64,
+    until: Until,
+    /// How many of the session's requests the placement group had in hand.
+    in_hand: usize,
+    /// Whether the client has said that it holds its requests.
+    heard: bool,
+    /// Whether the client has been told to go on.
+    over: bool,
 }
 
-/// When a back-off ends.
+/// When a client that holds its requests is told to go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
     /// When the placement group serves.
     Active,
     /// When the session's requests have drained, or the placement group begins to serve.
     Drained,
-}
-
-/// What the requests of a session use, wherever they are.
-#[derive(Debug, Default)]
-struct Usage {
-    requests: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-/// A request's part of what its session uses; given back when the request is gone.
-#[derive(Debug)]
-pub struct Share {
-    usage: Arc<Usage>,
-    bytes: usize,
-    /// Tells the scheduler when the request is done, if it wants to know.
-    under_way: Option<UnderWay>,
-}
-
-impl Share {
-    fn take(usage: &Arc<Usage>, bytes: usize) -> Share {
-        usage.requests.fetch_add(1, Relaxed);
-        usage.bytes.fetch_add(bytes, Relaxed);
-        Share { usage: Arc::clone(usage), bytes, under_way: None }
-    }
-
-    /// Lets go of `under_way` when the request is done.
-    pub(crate) fn until_done(&mut self, under_way: Option<UnderWay>) {
-        self.under_way = under_way;
-    }
-
-    /// That of a request which no session has sent.
-    pub fn none() -> Share {
-        Share::take(&Arc::default(), 0)
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.usage.requests.fetch_sub(1, Relaxed);
-        self.usage.bytes.fetch_sub(self.bytes, Relaxed);
-    }
 }
 
 /// All sessions.
@@ -157,6 +147,7 @@ impl Sessions {
             holding: BTreeMap::new(),
             watching: BTreeSet::new(),
             usage: Arc::default(),
+            by_pg: FixedHashMap::default(),
         };
         self.sessions.insert(conn, session);
         true
@@ -201,10 +192,10 @@ impl Sessions {
         self.sessions.is_empty()
     }
 
-    /// Counts a request in; none if there is no room for it. A session may always have one.
-    pub fn admit(&mut self, conn: ConnId, bytes: usize) -> Option<Share> {
-        let usage = &self.sessions.get(&conn)?.usage;
-        let (requests, used) = (usage.requests.load(Relaxed), usage.bytes.load(Relaxed));
+    /// Counts a request for `pg` in; none if there is no room for it. A session may always have one.
+    pub fn admit(&mut self, conn: ConnId, pg: PgId, bytes: usize) -> Option<Share> {
+        let session = self.sessions.get_mut(&conn)?;
+        let (requests, used) = (session.usage.requests(), session.usage.bytes());
         let free_requests = self.requests_max.saturating_sub(self.requests);
         let free_bytes = self.bytes_max.saturating_sub(self.bytes);
         let first = requests == 0 && free_requests > 0 && (bytes <= free_bytes || self.requests == 0);
@@ -213,7 +204,7 @@ impl Sessions {
         }
         self.requests += 1;
         self.bytes += bytes;
-        Some(Share::take(usage, bytes))
+        Some(Share::take(session.usage_in(pg), bytes))
     }
 
     /// Counts in a request that this OSD asks of itself: what has begun must come to its end.
@@ -246,9 +237,30 @@ impl Sessions {
     pub fn hold(&mut self, conn: ConnId, pg: PgId, until: Until) -> Option<u64> {
         let session = self.sessions.get_mut(&conn)?;
         self.next_backoff += 1;
-        session.holding.insert(pg, Hold { id: self.next_backoff, until });
+        let in_hand = session.in_hand(pg);
+        session.holding.insert(pg, Hold { id: self.next_backoff, until, in_hand, heard: false, over: false });
         self.holding.insert(conn);
         Some(self.next_backoff)
+    }
+
+    /// Has the requests of `conn` for `pg` that are queued now dropped when it is their turn: one that came before them was.
+    pub fn void_queued(&mut self, conn: ConnId, pg: PgId) {
+        if let Some(usage) = self.sessions.get(&conn).and_then(|session| session.by_pg.get(&pg)) {
+            usage.void_queued();
+        }
+    }
+
+    /// Notes that `conn` holds its requests for `pg`, as the back-off of that number asked.
+    pub fn heard(&mut self, conn: ConnId, pg: PgId, id: u64) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(hold) = session.holding.get_mut(&pg).filter(|hold| hold.id == id) else { return };
+        hold.heard = true;
+        if hold.over {
+            session.holding.remove(&pg);
+            if session.holding.is_empty() {
+                self.holding.remove(&conn);
+            }
+        }
     }
 
     /// Those to tell to go on: all whose share has drained where `pg` is none, else those that hold for `pg`.
@@ -258,14 +270,17 @@ impl Sessions {
         let mut out = Vec::new();
         for conn in self.holding.clone() {
             let Some(session) = self.sessions.get_mut(&conn) else { continue };
-            let (requests, bytes) = (session.usage.requests.load(Relaxed), session.usage.bytes.load(Relaxed));
-            let drained = 2 * requests <= free_requests && 2 * bytes <= free_bytes;
+            let (requests, bytes) = (session.usage.requests(), session.usage.bytes());
+            let has_room = 2 * requests <= free_requests && 2 * bytes <= free_bytes;
+            let by_pg = &session.by_pg;
+            let left = |pg: &PgId| by_pg.get(pg).map_or(0, |usage| usage.requests());
             session.holding.retain(|held, hold| {
-                let resumed = pg.map_or(drained && hold.until == Until::Drained, |pg| pg == *held);
-                if resumed {
+                let drained = || hold.until == Until::Drained && has_room && LEFT_ONE_IN * left(held) <= hold.in_hand;
+                if !hold.over && pg.map_or_else(drained, |pg| pg == *held) {
                     out.push((conn, *held, hold.id));
+                    hold.over = true;
                 }
-                !resumed
+                !(hold.over && hold.heard)
             });
             if session.holding.is_empty() {
                 self.holding.remove(&conn);
@@ -293,8 +308,10 @@ mod tests {
         sessions
     }
 
+    const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
+
     fn fill(sessions: &mut Sessions, conn: u64, bytes: usize) -> Vec<Share> {
-        core::iter::from_fn(|| sessions.admit(ConnId(conn), bytes)).collect()
+        core::iter::from_fn(|| sessions.admit(ConnId(conn), PG, bytes)).collect()
     }
 
     #[test]
@@ -321,7 +338,7 @@ mod tests {
         assert_eq!(first.len(), CLIENT_REQUESTS_MAX / 2);
         let second = fill(&mut s, 1, 10);
         assert_eq!(second.len(), CLIENT_REQUESTS_MAX / 4, "half of what the first left");
-        assert!(s.admit(ConnId(2), 10).is_some(), "there is room for one more");
+        assert!(s.admit(ConnId(2), PG, 10).is_some(), "there is room for one more");
     }
 
     #[test]
@@ -344,34 +361,95 @@ mod tests {
         let all = fill(&mut s, 0, 1 << 20);
         assert_eq!(all.len(), CLIENT_REQUEST_BYTES_MAX >> 21);
         assert!(
-            s.admit(ConnId(1), CLIENT_REQUEST_BYTES_MAX / 2).is_some(),
+            s.admit(ConnId(1), PG, CLIENT_REQUEST_BYTES_MAX / 2).is_some(),
             "the first of a session takes what there is"
         );
         let mut alone = sessions(1);
-        assert!(alone.admit(ConnId(0), 2 * CLIENT_REQUEST_BYTES_MAX).is_some(), "whatever its size");
-        assert!(alone.admit(ConnId(0), 1).is_none());
+        assert!(alone.admit(ConnId(0), PG, 2 * CLIENT_REQUEST_BYTES_MAX).is_some(), "whatever its size");
+        assert!(alone.admit(ConnId(0), PG, 1).is_none());
     }
 
     #[test]
-    fn who_holds_goes_on_when_its_share_has_drained() {
+    fn who_holds_goes_on_when_few_of_its_requests_are_left_in_the_group() {
         let mut s = sessions(1);
-        let (conn, pg) = (ConnId(0), PgId::new(PoolId(1), 0));
+        let (conn, other) = (ConnId(0), PgId::new(PoolId(1), 1));
+        let elsewhere = s.admit(conn, other, 0).expect("there is room");
         let mut shares = fill(&mut s, 0, 0);
-        let id = s.hold(conn, pg, Until::Drained).expect("a session");
-        assert!(s.holds(conn, pg) && s.somebody_holds());
-        assert_eq!(s.resume(None), []);
-        while 2 * shares.len() > CLIENT_REQUESTS_MAX - shares.len() {
+        let full = shares.len();
+        let id = s.hold(conn, PG, Until::Drained).expect("a session");
+        s.heard(conn, PG, id);
+        assert!(s.holds(conn, PG) && s.somebody_holds());
+        while shares.len() > full / LEFT_ONE_IN {
             assert_eq!(s.resume(None), [], "{} left", shares.len());
             shares.pop();
             s.release(0);
         }
-        assert_eq!(s.resume(None), [(conn, pg, id)]);
+        assert_eq!(s.resume(None), [(conn, PG, id)], "whatever it has elsewhere");
         assert!(!s.somebody_holds());
-        let id = s.hold(conn, pg, Until::Active).expect("a session");
+        drop(elsewhere);
+    }
+
+    #[test]
+    fn who_holds_for_a_group_that_does_not_serve_goes_on_with_it() {
+        let (mut s, conn) = (sessions(1), ConnId(0));
+        let id = s.hold(conn, PG, Until::Active).expect("a session");
+        s.heard(conn, PG, id);
         assert_eq!(s.resume(None), [], "the group does not serve yet");
-        assert_eq!(s.resume(Some(pg)), [(conn, pg, id)]);
-        s.hold(conn, pg, Until::Active);
+        assert_eq!(s.resume(Some(PG)), [(conn, PG, id)]);
+        s.hold(conn, PG, Until::Active);
         assert_eq!(s.close(conn), BTreeSet::new());
         assert!(!s.somebody_holds());
+    }
+
+    /// A client with more requests than its share took answers to the last attempt only, and was told to go on when two
+    /// thirds of its share were in hand: what was answered next was from attempts before, each time, and nothing else.
+    #[test]
+    fn a_client_that_wants_more_than_its_share_gets_on_however_often_it_is_held() {
+        let (mut s, conn) = (sessions(1), ConnId(0));
+        s.set_allowed(64, 0);
+        let (mut wanted, mut rounds) = ((0..100).collect::<BTreeSet<u32>>(), 0);
+        // What is in hand, in order, with the round in which it was sent.
+        let mut in_hand = std::collections::VecDeque::new();
+        while !wanted.is_empty() {
+            rounds += 1;
+            assert!(rounds < 100, "{} are never answered", wanted.len());
+            let taken = wanted.iter().map_while(|tid| Some((*tid, s.admit(conn, PG, 0)?)));
+            in_hand.extend(taken.map(|(tid, share)| (tid, rounds, share)));
+            let id = s.hold(conn, PG, Until::Drained).expect("a session");
+            s.heard(conn, PG, id);
+            while s.resume(None).is_empty() {
+                let (tid, sent_in, share) = in_hand.pop_front().expect("it is told when none is left");
+                drop(share);
+                s.release(0);
+                if sent_in == rounds {
+                    wanted.remove(&tid);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_queued_behind_a_dropped_request_is_dropped_and_nothing_else() {
+        let (mut s, conn, other) = (sessions(2), ConnId(0), PgId::new(PoolId(1), 1));
+        let share = |s: &mut Sessions, conn: u64, pg| s.admit(ConnId(conn), pg, 0).expect("there is room");
+        let (behind, elsewhere, another) = (share(&mut s, 0, PG), share(&mut s, 0, other), share(&mut s, 1, PG));
+        s.void_queued(conn, PG);
+        assert!(behind.is_void() && !elsewhere.is_void() && !another.is_void());
+        assert!(!share(&mut s, 0, PG).is_void(), "it was sent again");
+    }
+
+    #[test]
+    fn who_is_told_to_go_on_before_it_was_heard_to_hold_is_told_once_and_heard_first() {
+        let mut s = sessions(1);
+        let conn = ConnId(0);
+        let id = s.hold(conn, PG, Until::Active).expect("a session");
+        assert_eq!(s.resume(Some(PG)), [(conn, PG, id)]);
+        assert!(s.holds(conn, PG), "what was sent before it heard may still come");
+        assert_eq!(s.resume(Some(PG)), []);
+        s.heard(conn, PG, id + 1);
+        s.heard(conn, PgId::new(PoolId(1), 1), id);
+        assert!(s.holds(conn, PG), "those are others");
+        s.heard(conn, PG, id);
+        assert!(!s.holds(conn, PG) && !s.somebody_holds());
     }
 }

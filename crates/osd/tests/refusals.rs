@@ -129,6 +129,19 @@ fn send_many(c: &mut Cluster, count: usize) -> Vec<u64> {
     tids.collect()
 }
 
+fn send_large(c: &mut Cluster, count: usize) -> Vec<u64> {
+    let tids = (0..count).map(|_| {
+        let op = c.request("a", large());
+        c.send(1, op)
+    });
+    tids.collect()
+}
+
+fn large() -> Vec<OsdOpItem> {
+    let data = vec![7; 1 << 20];
+    vec![OsdOpItem::extent(OpCode::WRITEFULL, 0, data.len() as u64).with_payload(data)]
+}
+
 fn answered(c: &Cluster, tids: &[u64]) -> usize {
     tids.iter().filter(|tid| c.replies.contains_key(&(1, **tid))).count()
 }
@@ -166,17 +179,35 @@ fn requests_held_for_want_of_room_go_on_when_a_replica_has_confirmed_the_last() 
     let (_, _, primary) = c.locate("a");
     // Little room is left: few bytes may be under way.
     c.set_room(primary, 1 << 30, (1 << 30) / 25);
-    let tids: Vec<u64> = (0..6)
-        .map(|_| {
-            let data = vec![7; 1 << 20];
-            let write = OsdOpItem::extent(OpCode::WRITEFULL, 0, data.len() as u64).with_payload(data);
-            let op = c.request("a", vec![write]);
-            c.send(1, op)
-        })
-        .collect();
+    let tids = send_large(&mut c, 6);
     c.settle_for(Duration::from_secs(1));
     assert_eq!(told(&c), [BLOCK, UNBLOCK], "{} answered", answered(&c, &tids));
     assert!(answered(&c, &tids) >= 1);
+}
+
+/// What a client has sent before it heard that it should hold was taken when there was room again: a write overtook one
+/// that had been dropped, and its answer was to an attempt that the client had given up. With enough requests none was
+/// answered ever.
+#[test]
+fn requests_sent_before_their_client_heard_that_it_should_hold_are_not_taken_afterwards() {
+    let mut c = Cluster::new(17, 3, 3, 2, 1);
+    assert_eq!(c.write("a", b"1"), 0);
+    let (_, _, primary) = c.locate("a");
+    c.set_room(primary, 1 << 30, (1 << 30) / 25);
+    let tids = send_large(&mut c, 20);
+    c.settle_for(Duration::from_secs(1));
+    assert_eq!(told(&c), [BLOCK, UNBLOCK]);
+    let taken: Vec<bool> = tids.iter().map(|tid| c.replies.contains_key(&(1, *tid))).collect();
+    let first = taken.iter().filter(|taken| **taken).count();
+    assert!(first > 0 && first < tids.len(), "{first} of {}", tids.len());
+    assert!(taken[..first].iter().all(|taken| *taken), "what was taken was not the first {first}");
+    let again = tids[first..].to_vec();
+    for tid in &again {
+        let op = c.request("a", large());
+        c.resend(1, *tid, op);
+    }
+    c.settle_for(Duration::from_secs(1));
+    assert!(again.iter().any(|tid| c.replies.contains_key(&(1, *tid))), "it goes on");
 }
 
 #[test]

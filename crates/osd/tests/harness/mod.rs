@@ -14,7 +14,7 @@ use osd::{BootImage, Command, Osd, OsdConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{CollectionId, Completion, MemoryStore, ObjectId, ObjectStore, Op, ReadRequest, ReadWhat, StoreError};
-use wire::messages::{self, Message, OsdMap as OsdMapMessage, OsdOp, OsdOpReply, osd_failure};
+use wire::messages::{self, Message, OsdMap as OsdMapMessage, OsdOp, OsdOpReply, backoff_op, osd_failure};
 use wire::net::{CloseReason, ConnId, Envelope, NetCommand, NetEvent, Peer, Policy, TicketCaps};
 use wire::osd::{ObjectLocator, OpCode, OsdOpItem, RequestFlags, SpgId};
 use wire::types::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
@@ -520,7 +520,7 @@ impl Cluster {
             }
             NetCommand::Send { conn, envelope } => match self.links.get(&(me, conn)).copied() {
                 Some((End::Mon, _)) => self.mon_hears(id, conn, envelope.message),
-                Some((End::Client(client), _)) => self.client_hears(client, envelope),
+                Some((End::Client(client), _)) => self.client_hears(client, (id, conn), envelope),
                 Some((end, conn)) => {
                     // Through the bytes, as between processes.
                     let message = Message::decode(envelope.message.into_payload()).expect("our own message");
@@ -539,10 +539,17 @@ impl Cluster {
         }
     }
 
-    fn client_hears(&mut self, client: u64, envelope: Envelope) {
+    fn client_hears(&mut self, client: u64, (osd, conn): (i32, ConnId), envelope: Envelope) {
         match envelope.message {
             Message::OsdOpReply(reply) => self.replies.entry((client, envelope.tid)).or_default().push(*reply),
-            Message::Backoff(backoff) => self.backoffs.push(*backoff),
+            Message::Backoff(backoff) => {
+                if backoff.op == backoff_op::BLOCK {
+                    let ack = messages::Backoff { op: backoff_op::ACK_BLOCK, ..(*backoff).clone() };
+                    let envelope = Envelope::new(ack);
+                    self.deliver(End::Osd(osd), conn, NetEvent::Message { conn, envelope });
+                }
+                self.backoffs.push(*backoff);
+            }
             Message::CommandReply(reply) => drop(self.told.insert(envelope.tid, *reply)),
             Message::WatchNotify(notice) => self.notices.push((client, *notice)),
             _ => {}

@@ -6,6 +6,7 @@
 //! the objects are removed at the end. One measurement runs at a time.
 
 use crate::core::CommitFor;
+use crate::life::Record;
 use crate::limits::BENCH_WRITES_MAX;
 use crate::osd::Osd;
 use admin::{Answer, Call, Refused, Reply, object, refuse};
@@ -124,7 +125,7 @@ impl Osd {
         if self.bench.is_some() {
             return refuse(Errno::EBUSY, "a measurement is under way");
         }
-        if !self.life.meta_exists {
+        if self.life.record == Record::None {
             return refuse(Errno::EAGAIN, "this OSD has no map yet");
         }
         let block = Bytes::from(vec![0x5a; plan.block_bytes as usize]);

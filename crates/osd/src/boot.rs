@@ -57,12 +57,13 @@ pub struct BootImage {
 pub type Ask<'a> = &'a mut dyn FnMut(ReadRequest) -> Result<ReadResult, StoreError>;
 
 impl BootImage {
-    /// Reads a store. An empty one gives the image of a new OSD.
+    /// Reads a store. An empty one gives the image of a new OSD; one with placement groups and without the OSD's record,
+    /// which is older than any of them, has lost something and is refused.
     pub fn load(id: base::OsdId, osd_fsid: Uuid, ask: Ask<'_>) -> Result<BootImage, StoreError> {
         let every = ReadRequest { collection: CollectionId::Meta, what: ReadWhat::Collections };
         let ReadResult::Collections(collections) = ask(every)? else { return Err(odd()) };
         if !collections.contains(&CollectionId::Meta) {
-            return Ok(BootImage::default());
+            return if collections.is_empty() { Ok(BootImage::default()) } else { Err(odd()) };
         }
         let view = ask_object(ask, CollectionId::Meta, osd_object(), true)?;
         let mut image = BootImage::default();

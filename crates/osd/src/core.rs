@@ -96,6 +96,8 @@ pub enum CommitFor {
     Resize,
     /// The OSD's own records, for which nothing waits.
     Own,
+    /// The first of them: without it, the next start would take the store for empty.
+    Birth,
     /// A piece of a measurement of the store.
     Bench,
     /// The note of an object that the store may not be able to read.
@@ -399,7 +401,9 @@ impl Core {
         let concerns = |whose: &CommitFor| match whose {
             CommitFor::Pg(id, _) => *id == pg,
             CommitFor::Resize => true,
-            CommitFor::Own | CommitFor::Bench | CommitFor::Suspect | CommitFor::Deletion(..) => false,
+            CommitFor::Own | CommitFor::Birth | CommitFor::Bench | CommitFor::Suspect | CommitFor::Deletion(..) => {
+                false
+            }
         };
         self.commits.values().any(|commit| concerns(&commit.whose))
     }

@@ -4,6 +4,7 @@
 
 use crate::boot::store_maps;
 use crate::core::{CommitFor, Level};
+use crate::life::Record;
 use crate::limits::ASK_AGAIN;
 use crate::map_follower::{follow, is_served};
 use crate::osd::Osd;
@@ -232,8 +233,11 @@ impl Osd {
         if self.life.maps_unstored {
             return;
         }
-        let create = !core::mem::replace(&mut self.life.meta_exists, true);
-        let t = store_maps(&self.core, create);
-        self.core.commit(CommitFor::Own, t);
+        let first = self.life.record == Record::None;
+        if first {
+            self.life.record = Record::OnItsWay;
+        }
+        let t = store_maps(&self.core, first);
+        self.core.commit(if first { CommitFor::Birth } else { CommitFor::Own }, t);
     }
 }

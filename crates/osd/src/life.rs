@@ -14,7 +14,7 @@ use wire::types::AddrVec;
 /// The OSD's own life.
 #[derive(Debug)]
 pub(crate) struct Life {
-    pub(crate) meta_exists: bool,
+    pub(crate) record: Record,
     /// The map shows this life as up.
     pub(crate) up: bool,
     /// The map in which this life came up; 0 before.
@@ -37,7 +37,22 @@ pub(crate) struct Life {
     pub(crate) stopped: bool,
 }
 
+/// The OSD's record of itself in its store. Who has none that is durable has promised nothing: what the store keeps of
+/// placement groups would count for nothing at the next start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Record {
+    None,
+    OnItsWay,
+    Durable,
+}
+
 impl Osd {
+    /// The first record is durable: the monitor may be told.
+    pub(crate) fn born(&mut self) {
+        self.life.record = Record::Durable;
+        self.speak();
+    }
+
     /// Begins a clean stop: asks to be marked down, then `Command::Stopped`.
     pub fn shutdown(&mut self, now: Instant) {
         self.core.advance(now);
@@ -73,7 +88,8 @@ impl Osd {
             return;
         }
         if !self.life.up && self.life.stopping.is_none() {
-            if now >= self.life.boot_sent + ASK_AGAIN
+            if self.life.record == Record::Durable
+                && now >= self.life.boot_sent + ASK_AGAIN
                 && self.is_heard()
                 && (self.mon.can_verify() || self.core.config.key.is_none())
             {

@@ -12,7 +12,7 @@ use crate::boot::BootImage;
 use crate::config::OsdConfig;
 use crate::core::{Command, CommitFor, Core, Level};
 use crate::counters::StoreCounters;
-use crate::life::Life;
+use crate::life::{Life, Record};
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, MAP_WAITING_MAX};
 use crate::manager_report::ManagerReports;
 use crate::memory::Memory;
@@ -89,7 +89,7 @@ impl Osd {
         // The whole history from the first map on, so that PGs' past intervals are known.
         mon.subscribe("osdmap", u64::from(map.epoch.0) + 1, false);
         let stats = Reporter::new(config.stats_interval);
-        let meta_exists = image.born.is_some();
+        let record = if image.born.is_some() { Record::Durable } else { Record::None };
         let mut core = Core::new(now, config, map, image.placement, image.born.unwrap_or(Epoch(0)));
         core.blobs.set_full(core.map.epoch, image.map_blob);
         let mut pgs = FixedHashMap::default();
@@ -105,7 +105,7 @@ impl Osd {
             pgs.insert(pg.id, Box::new(pg));
         }
         let life = Life {
-            meta_exists,
+            record,
             up: false,
             boot_epoch: Epoch(0),
             boot_sent: Instant::ZERO,
@@ -294,6 +294,7 @@ impl Osd {
         }
         match commit {
             CommitFor::Own => {}
+            CommitFor::Birth => self.born(),
             CommitFor::Resize => self.resized(),
             CommitFor::Bench => self.bench_committed(),
             CommitFor::Suspect => self.suspect_noted(),

@@ -5,6 +5,7 @@ mod harness;
 use base::{Duration, OsdId};
 use bytes::Bytes;
 use harness::Cluster;
+use store::CollectionId;
 use wire::osd::{OpCode, OsdOpItem};
 
 fn write_item(data: &[u8]) -> OsdOpItem {
@@ -153,6 +154,24 @@ fn a_new_member_gets_everything() {
         assert_eq!(c.read(&format!("o{i}")).map(|d| d.len()), Ok(1000 * i), "o{i}");
     }
     assert_eq!(c.read("hot").as_deref(), Ok(&2299u32.to_le_bytes()[..]));
+}
+
+/// A new OSD served before its record of itself was durable. A store that keeps the order of each collection only could
+/// then have groups and no record after a power cut, and the next start took it for empty.
+#[test]
+fn a_new_osd_is_announced_when_its_record_is_durable() {
+    let mut c = Cluster::new(8, 3, 3, 2, 4);
+    c.kill_and_forget(1);
+    c.mark_down(1);
+    c.settle();
+    c.start(1);
+    c.hold_commits_to(1, CollectionId::Meta);
+    c.settle_for(Duration::from_secs(20));
+    assert!(!c.map.is_up(OsdId(1)));
+    c.release_commits(1);
+    c.settle();
+    assert!(c.map.is_up(OsdId(1)));
+    assert_eq!(c.active(), 4);
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn a_holder_that_was_away_is_filled_after_the_merge() {
 fn what_was_joined_and_divided_again_is_not_deleted_after_a_start() {
     let mut c = Cluster::new(37, 1, 1, 1, 4);
     fill(&mut c, 40, 1);
-    c.hold_commits_of(0, Some(PgId::new(POOL, 0)));
+    c.hold_commits_to(0, CollectionId::Pg(PgId::new(POOL, 0)));
     announce(&mut c);
     c.settle();
     assert_eq!(pg_num(&c), 3, "{:#?}", c.log);

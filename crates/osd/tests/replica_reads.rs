@@ -109,7 +109,7 @@ fn what_a_member_lacks_is_not_shown_by_the_others() {
 fn a_read_that_the_store_answers_after_a_write_came_is_not_answered() {
     // The order of messages and completions is the seed's: in some of these the write overtakes the read.
     let (mut again, mut old) = (0, 0);
-    for seed in 0..60 {
+    for seed in 0..150 {
         let mut c = Cluster::new(1000 + seed, 3, 3, 2, 1);
         assert_eq!(c.call("x", write("old")).result, 0);
         let (primary, members) = (c.locate("x").2, replicas(&c, "x"));

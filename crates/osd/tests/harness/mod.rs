@@ -34,7 +34,7 @@ pub(crate) enum End {
 struct Node {
     osd: Osd,
     store: MemoryStore,
-    /// Where what groups write is not durable.
+    /// Where not all that is written is durable.
     held: Option<Held>,
     nonce: u32,
     accepted: u64,
@@ -43,15 +43,15 @@ struct Node {
 
 /// What an OSD's drive would still have if the power went, and what it has not confirmed.
 struct Held {
-    /// Whose writes; all groups', if none is named.
-    of: Option<PgId>,
+    /// Where they go; to any group, if nothing is named.
+    of: Option<CollectionId>,
     durable: MemoryStore,
     unconfirmed: Vec<(store::CommitId, Result<(), StoreError>)>,
 }
 
 impl Held {
     fn holds(&self, collection: CollectionId) -> bool {
-        matches!(collection, CollectionId::Pg(pg) if self.of.is_none_or(|of| of == pg))
+        self.of.map_or(matches!(collection, CollectionId::Pg(_)), |of| of == collection)
     }
 }
 
@@ -195,11 +195,15 @@ impl Cluster {
 
     /// From now on nothing that an OSD's groups write is durable, and it is lost if the OSD is killed.
     pub(crate) fn hold_commits(&mut self, id: i32) {
-        self.hold_commits_of(id, None);
+        self.hold(id, None);
     }
 
-    /// The same, of one group alone where one is named.
-    pub(crate) fn hold_commits_of(&mut self, id: i32, of: Option<PgId>) {
+    /// The same of what goes there, and of that alone.
+    pub(crate) fn hold_commits_to(&mut self, id: i32, collection: CollectionId) {
+        self.hold(id, Some(collection));
+    }
+
+    fn hold(&mut self, id: i32, of: Option<CollectionId>) {
         let node = self.nodes.get_mut(&id).expect("it runs");
         let durable = MemoryStore::from_records(node.store.records()).expect("a store reads its own image");
         node.held = Some(Held { of, durable, unconfirmed: Vec::new() });

@@ -5,10 +5,11 @@
 
 use crate::limits::LIST_NAMES_MAX;
 use crate::osd::Osd;
+use crate::pg::Pg;
 use crate::pg::lost::{GiveUp, Probed};
 use crate::pg_query::led;
 use admin::{Answer, Call, Refused, Reply, Value, object, refuse};
-use base::{Errno, OsdId, SnapId};
+use base::{Errno, OsdId, PgId, SnapId};
 use core::ops::Bound;
 use maps::stats::show::version;
 use store::ObjectId;
@@ -27,6 +28,14 @@ pub(crate) fn is_giving_up(call: &Call) -> bool {
 }
 
 impl Osd {
+    /// The PGs that this OSD leads and that lack objects which nobody who was asked has.
+    pub fn with_unfound(&self) -> Vec<PgId> {
+        let lacks = |pg: &&Pg| pg.is_primary() && !pg.recovery.unfound.is_empty();
+        let mut all: Vec<PgId> = self.pgs.values().map(Box::as_ref).filter(lacks).map(|pg| pg.id).collect();
+        all.sort_unstable();
+        all
+    }
+
     /// Gives up what is unfound in a PG. None where the answer comes later.
     pub(crate) fn give_up_unfound(&mut self, conn: ConnId, tid: u64, call: &Call) -> Option<Answer> {
         let how = match call.text("mulcmd").as_deref() {

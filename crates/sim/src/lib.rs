@@ -26,6 +26,7 @@ mod exile;
 mod extent_disk;
 mod faults;
 mod fills;
+mod lost;
 mod network;
 mod node;
 mod options;

@@ -211,6 +211,7 @@ impl Run {
             return self.fail(format!("{HEAL_MAX:?} after the last fault {waiting} commands wait"));
         }
         self.bring_in();
+        self.give_up_what_is_lost();
         let settled = |run: &mut Run| {
             run.known_pool().is_some_and(|pool| {
                 (pool.pg_num, pool.pgp_num, pool.pg_num_pending)

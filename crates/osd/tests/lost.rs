@@ -2,7 +2,7 @@
 
 mod harness;
 
-use base::Duration;
+use base::{Duration, OsdId};
 use bytes::Bytes;
 use harness::{Cluster, open};
 use maps::osd_map::MapFlags;
@@ -112,6 +112,48 @@ fn what_somebody_may_have_is_not_given_up() {
     let (_, _, primary) = c.locate("old");
     assert_eq!(give_up(&mut c, primary, "delete"), (0, "pg has no unfound objects".to_owned()));
     assert_eq!(c.read("old").as_deref(), Ok(&b"second"[..]));
+}
+
+/// What was given up became what a member had of it, an older version than one that had been answered and that a holder
+/// which is no member any more still had.
+#[test]
+fn what_is_reverted_is_the_newest_that_anybody_has() {
+    let mut c = Cluster::new(29, 3, 2, 1, 1);
+    let (pg, _, first) = c.locate("old");
+    let acting = c.map.pg_to_up_acting(pg).acting;
+    let second = acting.iter().map(|osd| osd.0).find(|osd| *osd != first).expect("two members");
+    let third = 3 - first - second;
+    assert_eq!(c.write("old", b"of the second"), 0);
+    c.kill(second);
+    c.mark_down(second);
+    c.mark_out(second);
+    c.settle();
+    assert_eq!(c.write("old", b"of the third"), 0);
+    c.kill(third);
+    c.mark_down(third);
+    c.mark_out(third);
+    c.settle();
+    assert_eq!(c.write("old", b"of the first alone"), 0);
+    c.set_flags(MapFlags::NORECOVER);
+    c.mark_in(second);
+    c.start(second);
+    c.settle();
+    c.kill_and_forget(first);
+    c.mark_down(first);
+    c.mark_lost(first);
+    c.set_flags(MapFlags::default());
+    // With an empty disk it is filled, but for what nobody has: nobody else is needed as a member.
+    c.start(first);
+    c.settle();
+    c.start(third);
+    c.settle();
+    assert_eq!((c.active(), unfound(&c)), (1, 1), "{:#?}", c.log);
+    let (_, _, primary) = c.locate("old");
+    assert!(!c.map.pg_to_up_acting(pg).acting.contains(&OsdId(third)));
+    assert_eq!(give_up(&mut c, primary, "revert").0, 0, "{:#?}", c.log);
+    c.settle();
+    assert_eq!(c.read("old").as_deref(), Ok(&b"of the third"[..]));
+    assert_eq!(unfound(&c), 0);
 }
 
 /// Who alone had what was unfound came back when the log of who was left did not reach back to its own: it was to be

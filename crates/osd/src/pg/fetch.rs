@@ -311,6 +311,9 @@ impl Pg {
             let record = push.attrs.iter_mut().find(|(name, _)| *name == INFO_ATTR);
             let mut theirs = record.as_ref().and_then(|(_, record)| ObjectInfo::from_bytes(record).ok());
             if push.exists != theirs.is_some() || !fetch.is_wanted(theirs.as_ref()) {
+                if let Some(info) = theirs {
+                    self.note_older(&head, info.version);
+                }
                 return self.fetch_failed(core, &head);
             }
             if let (Some((_, record)), Some(info)) = (record, theirs.as_mut().filter(|_| fetch.answer_to.is_none())) {

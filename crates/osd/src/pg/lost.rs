@@ -1,7 +1,7 @@
 //! Objects of which no holder is left: an operator gives them up (`ceph pg PGID mark_unfound_lost revert|delete`).
 //!
 //! Each becomes an entry of the log: what there was of the object is void, and it is again what it was at the newest
-//! version that this OSD or another member has, or it is gone. All members log that, and lack the object from then on;
+//! version that this OSD, another member or a holder that is none any more has, or it is gone. All members log that, and lack the object from then on;
 //! when all have it durably, recovery goes on: what was deleted needs no source, what was reverted one who has that
 //! version (`Need::is_here`), and members get it from the primary as ever. A holder that comes back with what was given up
 //! finds the entry in the others' log, and follows.
@@ -11,7 +11,8 @@
 //!
 //! Follows Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`do_command`, `mark_all_unfound_lost`, `pick_newest_available`) and
 //! `src/osd/PeeringState.cc` (`all_unfound_are_queried_or_lost`); who answered and went down since counts as not asked.
-//! There a deleted head leaves its clones behind; here they go with it.
+//! There a deleted head leaves its clones behind; here they go with it. There only members are asked for what is left: an
+//! older version than one that was answered may come back while another holder has that.
 //!
 //! Invariant: nothing of what is given up is touched before all members have logged it.
 
@@ -140,7 +141,9 @@ impl Pg {
     fn log_lost(&mut self, core: &mut Core, head: &ObjectId, how: GiveUp) {
         let Some(need) = self.missing.get(head) else { return };
         let (prior, own) = (need.version, need.have);
-        let newest = self.recovery.members.values().map(|member| member.has_of(head)).fold(own, EVersion::max);
+        let of_others = self.recovery.older.get(head).copied().unwrap_or_default();
+        let members = self.recovery.members.values().map(|member| member.has_of(head));
+        let newest = members.fold(own.max(of_others), EVersion::max);
         let lost = match how {
             GiveUp::Revert if newest > EVersion::default() => Lost::Reverted(newest),
             _ => Lost::Deleted,

@@ -30,7 +30,7 @@ use super::peering::Answer;
 use super::reservation::{Forced, Reservation};
 use super::{Pg, Role};
 use crate::core::{Core, Level};
-use base::{Bug, Epoch, OsdId};
+use base::{Bug, EVersion, Epoch, OsdId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::ObjectId;
 use wire::Decode;
@@ -59,6 +59,8 @@ pub struct Recovery {
     under_way: BTreeMap<ObjectId, Work>,
     /// Objects that nobody who is up has.
     pub unfound: BTreeSet<ObjectId>,
+    /// The newest version of such an object that somebody who is no member turned out to have, if our log tells of it.
+    pub(super) older: BTreeMap<ObjectId, EVersion>,
     /// Some of them, which an operator gives up.
     pub(super) giving_up: Option<GivingUp>,
     /// Objects that a member could not be given: their store or ours fails.
@@ -363,6 +365,15 @@ impl Pg {
                 self.end_work(core, &head);
                 self.look_for_unfound(core);
             }
+        }
+    }
+
+    /// A source has an object as it was at this version, which is not what was wanted of it.
+    pub(super) fn note_older(&mut self, head: &ObjectId, version: EVersion) {
+        let tells = |entry: LogEntry| entry.version == version || entry.prior == version;
+        if self.log.entries().filter(|entry| entry.is_about(head)).any(|entry| tells(entry.open())) {
+            let newest = self.recovery.older.entry(head.clone()).or_default();
+            *newest = version.max(*newest);
         }
     }
 

@@ -118,6 +118,15 @@ fn what_somebody_may_have_is_not_given_up() {
 /// which is no member any more still had.
 #[test]
 fn what_is_reverted_is_the_newest_that_anybody_has() {
+    revert_to_the_newest(false);
+}
+
+#[test]
+fn who_knows_that_it_lacks_the_newest_is_asked_for_what_was_before() {
+    revert_to_the_newest(true);
+}
+
+fn revert_to_the_newest(third_knows: bool) {
     let mut c = Cluster::new(29, 3, 2, 1, 1);
     let (pg, _, first) = c.locate("old");
     let acting = c.map.pg_to_up_acting(pg).acting;
@@ -131,10 +140,16 @@ fn what_is_reverted_is_the_newest_that_anybody_has() {
     assert_eq!(c.write("old", b"of the third"), 0);
     c.kill(third);
     c.mark_down(third);
-    c.mark_out(third);
     c.settle();
     assert_eq!(c.write("old", b"of the first alone"), 0);
     c.set_flags(MapFlags::NORECOVER);
+    if third_knows {
+        c.start(third);
+        c.settle();
+        c.kill(third);
+        c.mark_down(third);
+    }
+    c.mark_out(third);
     c.mark_in(second);
     c.start(second);
     c.settle();

@@ -193,6 +193,7 @@ impl Pg {
             object: fetch.life.to_bytes(),
             offset: fetch.offset,
             omap_after: fetch.omap_after.clone(),
+            reverted_to: fetch.need.reverted_to(),
         };
         core.send_osd(fetch.source, Envelope::new(message));
     }
@@ -229,7 +230,9 @@ impl Pg {
     pub fn handle_pull(&mut self, core: &mut Core, conn: ConnId, pull: Box<PgPull>) {
         let Ok(id) = ObjectId::from_bytes(&pull.object) else { return };
         let head = id.with_snap(SnapId::HEAD);
-        let lacks = self.lacks(&head) && !self.missing.get(&head).is_some_and(Need::is_here);
+        let older_does = |need: &Need| need.have == pull.reverted_to && pull.reverted_to != EVersion::default();
+        let does = |need: &Need| need.is_here() || older_does(need);
+        let lacks = self.lacks(&head) && !self.missing.get(&head).is_some_and(does);
         if !self.exists || lacks {
             return self.answer_unknown(core, conn, &pull);
         }
@@ -254,6 +257,8 @@ impl Pg {
 
     /// Answers a pull that cannot be answered.
     pub(super) fn answer_unknown(&self, core: &mut Core, conn: ConnId, pull: &PgPull) {
+        let head = ObjectId::from_bytes(&pull.object).map(|id| id.with_snap(SnapId::HEAD));
+        let need = head.ok().and_then(|head| self.missing.get(&head));
         let message = PgPush {
             pg: self.id,
             map_epoch: core.epoch(),
@@ -261,6 +266,7 @@ impl Pg {
             round: pull.round,
             object: pull.object.clone(),
             unknown: true,
+            has: need.map_or(EVersion::default(), |need| need.have),
             ..PgPush::default()
         };
         core.send(conn, Envelope::new(message));
@@ -287,6 +293,7 @@ impl Pg {
             round: pull.round,
             object: pull.object.clone(),
             unknown: false,
+            has: EVersion::default(),
             exists: view.exists,
             size: view.size,
             offset: pull.offset,
@@ -305,6 +312,7 @@ impl Pg {
         let head = life.with_snap(SnapId::HEAD);
         let Some(fetch) = self.fetching.get_mut(&head).filter(|f| f.expects(from, &push, &life)) else { return };
         if push.unknown {
+            self.note_older(&head, push.has);
             return self.fetch_failed(core, &head);
         }
         if life == head && fetch.offset == 0 && fetch.omap_after.is_empty() {

@@ -57,6 +57,14 @@ impl Need {
         matches!(self.lost, Some(Lost::Reverted(to)) if to == self.have)
     }
 
+    /// The version that it was given up for; zero where it was not, or nothing is left of it.
+    pub fn reverted_to(&self) -> EVersion {
+        match self.lost {
+            Some(Lost::Reverted(to)) => to,
+            _ => EVersion::default(),
+        }
+    }
+
     /// Whether nobody is needed to come by it.
     pub fn needs_nobody(&self) -> bool {
         self.is_here() || self.lost == Some(Lost::Deleted)

@@ -371,7 +371,9 @@ impl Pg {
     /// A source has an object as it was at this version, which is not what was wanted of it.
     pub(super) fn note_older(&mut self, head: &ObjectId, version: EVersion) {
         let tells = |entry: LogEntry| entry.version == version || entry.prior == version;
-        if self.log.entries().filter(|entry| entry.is_about(head)).any(|entry| tells(entry.open())) {
+        if version > EVersion::default()
+            && self.log.entries().filter(|entry| entry.is_about(head)).any(|entry| tells(entry.open()))
+        {
             let newest = self.recovery.older.entry(head.clone()).or_default();
             *newest = version.max(*newest);
         }

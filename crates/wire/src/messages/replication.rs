@@ -153,7 +153,7 @@ message! {
     }
 
     /// To whoever is copied from: give me (a piece of) a life of an object.
-    PgPull(0x4C08, 1, 1) {
+    PgPull(0x4C08, 2, 2) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -168,10 +168,12 @@ message! {
         offset: u64,
         /// From after which key of the map; empty from the first.
         omap_after: Bytes,
+        /// The version that would do although newer ones were written, which are given up; zero for none.
+        reverted_to: EVersion,
     }
 
     /// The answer.
-    PgPush(0x4C09, 1, 1) {
+    PgPush(0x4C09, 2, 2) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -182,8 +184,10 @@ message! {
         round: u32,
         /// The object.
         object: Bytes,
-        /// The sender cannot tell: it lacks the object itself, or its store failed. The rest is empty.
+        /// The sender cannot tell: it lacks the object itself, or its store failed. The rest but the next is empty.
         unknown: bool,
+        /// The version at which it has what it lacks; zero for none.
+        has: EVersion,
         /// Whether it exists; if not, the rest is empty.
         exists: bool,
         /// Its size.
@@ -526,7 +530,17 @@ mod tests {
                 .into(),
             PgActivated { pg, map_epoch, peering, last_backfill: blob("l"), missing: vec![(blob("o"), blob("n"))] }
                 .into(),
-            PgPull { pg, map_epoch, peering, round: 3, object: blob("o"), offset: 4096, omap_after: blob("k") }.into(),
+            PgPull {
+                pg,
+                map_epoch,
+                peering,
+                round: 3,
+                object: blob("o"),
+                offset: 4096,
+                omap_after: blob("k"),
+                reverted_to: version,
+            }
+            .into(),
             PgPush {
                 pg,
                 map_epoch,
@@ -534,6 +548,7 @@ mod tests {
                 round: 3,
                 object: blob("o"),
                 unknown: false,
+                has: version,
                 exists: true,
                 size: 10,
                 offset: 4,

@@ -144,13 +144,13 @@ impl Options {
             readers: [0, 0, 1, 2][rng.below(4) as usize].min(clients - 1),
             ailing_disks: rng.chance(1, 2),
             exiles: rng.chance(1, 2),
-            disk_loss: false,
             ask_once: later.chance(1, 2),
             rest: Duration::from_millis([0, 0, 5000, 40_000][later.below(4) as usize]),
             link_kb_s: [0, 0, 1000, 150][later.below(4) as usize],
             full_disks: later.chance(1, 4),
             snap_reads: later.chance(1, 2),
             regroups: later.chance(1, 3),
+            disk_loss: later.chance(1, 2),
             planted: None,
         }
     }

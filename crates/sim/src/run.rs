@@ -333,14 +333,16 @@ impl Run {
         }
     }
 
+    /// What some OSD has in hand.
+    pub(crate) fn left_in_hand(&self) -> Option<String> {
+        let of = |node: &Node| Some(format!("{}: {}", node.name, queues::left(node.running.as_ref()?)?));
+        self.world.nodes.iter().find_map(of)
+    }
+
     /// Nobody waits for anything: OSDs must have nothing in hand.
     fn look_for_what_is_left(&mut self) {
-        let left = |run: &Run| {
-            let of = |node: &Node| Some(format!("{}: {}", node.name, queues::left(node.running.as_ref()?)?));
-            run.world.nodes.iter().find_map(of)
-        };
-        if !self.wait_for(HEAL_MAX, |run| left(run).is_none()) {
-            let left = left(self);
+        if !self.wait_for(HEAL_MAX, |run| run.left_in_hand().is_none()) {
+            let left = self.left_in_hand();
             self.fail(format!("{HEAL_MAX:?} after everything healed and ended there is {left:?}"));
         }
     }

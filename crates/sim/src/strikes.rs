@@ -227,6 +227,8 @@ impl Run {
                 "{HEAL_MAX:?} after the last fault the pool's pg_num does not settle: {counts:?}; {unsettled:?}"
             ));
         }
+        // A write that its client has given up on may wait in an OSD, for room or for its group.
+        self.wait_for(HEAL_MAX, |run| run.left_in_hand().is_none());
         true
     }
 

@@ -114,6 +114,26 @@ class Limits(Pool):
         finally:
             [client.shutdown() for client in clients]
 
+    def test_one_client_with_many_requests_for_one_group_keeps_their_order(self):
+        count, objects = 2000, 100
+        with self.option(osd_client_message_cap=100):
+            self.io.set_locator_key("together")
+            try:
+                writes = [self.io.aio_write_full(f"o{i % objects}", b"%05d" % i) for i in range(count)]
+                wait_for(lambda: all(write.is_complete() for write in writes), "all is written")
+                found = {}
+                reads = [
+                    self.io.aio_read(f"o{i % objects}", 100, 0, lambda _, data, i=i: found.update({i: data}))
+                    for i in range(count)
+                ]
+                wait_for(lambda: all(read.is_complete() for read in reads), "all is read")
+                for read in reads:
+                    read.wait_for_complete_and_cb()
+            finally:
+                self.io.set_locator_key("")
+        self.assertEqual([write.get_return_value() for write in writes], [0] * count)
+        self.assertEqual(found, {i: b"%05d" % (count - objects + i % objects) for i in range(count)})
+
     def test_connections_that_are_too_open(self):
         def writes(mode):
             client = connect(ms_client_mode=mode, rados_osd_op_timeout="3")

@@ -187,7 +187,11 @@ impl Study for TenantsStudy {
 
     fn findings(&self, results: &Results) -> Vec<String> {
         let kept = |case: &&Case| case.company == Company::Promised;
-        self.cases.iter().filter(kept).flat_map(|case| self.found(results, case)).collect()
+        let found = |case: &Case| {
+            let comparison = if case.queues > 1 { "for comparison: " } else { "" };
+            self.found(results, case).into_iter().map(move |found| format!("{comparison}{found}"))
+        };
+        self.cases.iter().filter(kept).flat_map(found).collect()
     }
 
     fn details(&self, results: &Results) -> Vec<Detail> {

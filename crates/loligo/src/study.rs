@@ -70,7 +70,7 @@ fn study(args: &StudyArgs, on: &Target, out: &Path, stop: &Stop) -> anyhow::Resu
             devices: models(&args.device_model, &["ssd"])?,
             tenants: args.tenants,
             shards: args.shards_list(),
-            seconds: args.seconds.unwrap_or(5),
+            seconds: args.seconds.unwrap_or(40),
         })?),
         StudyName::Tenants => bail!("--on {}: the study tenants is one in virtual time, --on sim", args.on),
         StudyName::Baseline | StudyName::Recovery if *on == Target::Sim => {

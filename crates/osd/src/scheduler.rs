@@ -156,8 +156,11 @@ impl OpQueue {
     /// lets a scheduler know that wants to.
     pub(crate) fn dequeue(&mut self, now: Instant, store: &StoreMeter) -> Option<(Work, Option<UnderWay>)> {
         self.wakeup = None;
-        if self.queue.is_empty() || !store.has_room() {
+        if self.queue.is_empty() {
             return None;
+        }
+        if !store.has_room() {
+            return self.dequeue_due(now, store).map(|work| (work, None));
         }
         let wants_to_know = self.options.kind() == Kind::Cfq;
         if wants_to_know {
@@ -174,6 +177,14 @@ impl OpQueue {
                 None
             }
             Dequeued::Empty => None,
+        }
+    }
+
+    /// The same where the store has room for nothing but what a tenant's reservation makes due.
+    fn dequeue_due(&mut self, now: Instant, store: &StoreMeter) -> Option<Work> {
+        match &mut self.queue {
+            AnyScheduler::MClock(queue) if store.has_room_for_due() => queue.dequeue_due(now).map(|(_, item)| item),
+            _ => None,
         }
     }
 

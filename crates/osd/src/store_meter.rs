@@ -61,6 +61,11 @@ impl StoreMeter {
         self.window.has_room()
     }
 
+    /// Whether it may be given what a reservation makes due.
+    pub fn has_room_for_due(&self) -> bool {
+        self.window.has_room_for_due()
+    }
+
     /// How many bytes work that nobody waits for should move at a time.
     pub fn piece_bytes(&self) -> u64 {
         self.window.piece_bytes(&self.cost)

@@ -3,7 +3,7 @@
 //! Sizes of ops and what tenants are promised differ, so that streams come in an order of which no cache knows the next:
 //! were they all alike, they would be served in the order in which they lie in memory.
 //!
-//! `cargo bench -p qos`
+//! `cargo bench -p qos`; what the C++ library dmclock takes for the same: `benches/dmclock/main.cc`.
 
 use base::{Duration, Instant, Rng};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};

@@ -17,6 +17,10 @@ const MEMORY: f64 = 0.8;
 /// No more is charged ahead than others may have served: so many times their mean between two settlements.
 const AHEAD_MAX: f64 = 2.0;
 
+/// The same of reservations. Who has credit left may spend it all at once on what came by chance, and would else be charged
+/// for others as if by the same chance they had served several times as much.
+const AHEAD_RESERVED_MAX: f64 = 0.5;
+
 /// What was served of a promise.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Served {
@@ -74,6 +78,8 @@ pub(crate) struct Afar {
 
     /// Of late, here and elsewhere.
     late: (Served, Served),
+    /// What was charged too much and left to others who waited.
+    left: Served,
     /// How far the clock of reservations here was behind when it was settled last.
     pub(crate) behind_seen: u64,
 }
@@ -89,6 +95,18 @@ fn ahead(own: f64, rate: f64, most: f32) -> f64 {
 fn serve(own: &mut f64, more: f64, rate: f64, most: f32) -> f64 {
     let before = core::mem::replace(own, *own + more);
     more + ahead(*own, rate, most) - ahead(before, rate, most)
+}
+
+/// By how much to correct what was charged when others have served `more`, while one of them waits or not; `left` is what
+/// was left to them before.
+fn leave(left: &mut f64, more: f64, waits: bool) -> f64 {
+    if waits && more < 0.0 {
+        *left = *left * MEMORY - more / 2.0;
+        return more / 2.0;
+    }
+    let set_off = if waits { left.min(more) } else { *left };
+    *left = (*left - set_off) * MEMORY;
+    more - set_off
 }
 
 impl Afar {
@@ -116,17 +134,19 @@ impl Afar {
 
     /// Takes in the truth: gives what was served here, and by how much more than was charged ahead others have served.
     ///
-    /// Where they have served less while one of them waits, half of what was charged too much is forgotten: so they get it,
-    /// and each comes to its part.
+    /// Where they have served less while one of them waits, half of what was charged too much is left to them, so that each
+    /// comes to its part. Most of that is chance, which goes the other way the next time: then it is set off first. Who
+    /// lost it for good each time would be held below the limit by as much as chance makes of a tenth of a second.
     pub(crate) fn settle(&mut self, others: Elsewhere) -> (Served, Served) {
         let charged = self.charged();
         let own = core::mem::take(&mut self.own);
-        let more = others.served.with(charged, |truth, charged| match truth - charged {
-            less if less < 0.0 && others.waits => less / 2.0,
-            more => more,
-        });
-        // Of a reservation nothing is forgotten: it may be used up wherever it is due.
-        let more = Served { reserved_ns: others.served.reserved_ns - charged.reserved_ns, ..more };
+        let more = others.served.with(charged, |truth, charged| truth - charged);
+        let more = Served {
+            requests: leave(&mut self.left.requests, more.requests, others.waits),
+            bytes: leave(&mut self.left.bytes, more.bytes, others.waits),
+            // Of a reservation nothing is left: it may be used up wherever it is due.
+            reserved_ns: more.reserved_ns,
+        };
         let fade = |late: &mut Served, now: Served| *late = late.with(now, |before, now| before * MEMORY + now);
         fade(&mut self.late.0, own);
         fade(&mut self.late.1, others.served);
@@ -138,9 +158,13 @@ impl Afar {
             let part = (1.0 - EQUAL_PART) * own / (own + others) + EQUAL_PART * equal;
             (1.0 - part) / part
         });
-        let most = |others: f64| (others * (1.0 - MEMORY) * AHEAD_MAX) as f32;
+        let most = |others: f64, times: f64| (others * (1.0 - MEMORY) * times) as f32;
         let others = self.late.1;
-        self.ahead_max = (most(others.requests), most(others.bytes), most(others.reserved_ns));
+        self.ahead_max = (
+            most(others.requests, AHEAD_MAX),
+            most(others.bytes, AHEAD_MAX),
+            most(others.reserved_ns, AHEAD_RESERVED_MAX),
+        );
         (own, more)
     }
 }

@@ -280,6 +280,13 @@ impl<F: Default> Tags<F> {
         (self.reserving > 0, self.reserved.least().is_some_and(|r| r <= self.reservations_at(now.0)))
     }
 
+    /// Whether an entrant's reservation is due and its limits let it run.
+    pub(crate) fn is_due(&self, now: Instant, slot: u32) -> bool {
+        let (entrant, rates) = (&self.entrants[slot as usize], &self.rates[slot as usize]);
+        let due = self.reservations_at(now.0);
+        entrant.active && entrant.reserves && rates.r <= due && self.runs_from(slot) <= now.0
+    }
+
     /// What waits below an entrant can wait so much longer than its reservation says; heard where deadlines are.
     pub(crate) fn set_patience(&mut self, slot: u32, patience: Duration) {
         if let Some(deadline) = self.deadlines.get_mut(slot as usize) {

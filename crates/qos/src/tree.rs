@@ -254,20 +254,44 @@ impl<T> Tree<T> {
                 Next::NotBefore(at) => return (Dequeued::NotBefore(at), None),
                 Next::Nobody => return (Dequeued::Empty, None),
             };
-            let flows = &mut self.branches[branch as usize];
-            match flows.tags.next(now) {
+            match self.branches[branch as usize].tags.next(now) {
                 Next::Entrant(slot, reason) => {
-                    let (waiting, charge) = flows.pop(now, slot, reason, &self.cost);
-                    let stays = flows.queued > 0;
-                    self.queued -= 1;
-                    self.top.charge(now, branch, phase, charge, stays);
-                    let given = Given { branch: branch as usize, phase, charge };
+                    let (waiting, given) = self.give(now, (branch, phase), (slot, reason));
                     return (Dequeued::Ready(waiting.work, waiting.item), Some(given));
                 }
                 Next::NotBefore(at) => self.top.hold(now, branch, at),
                 Next::Nobody => unreachable!("an active branch has an active flow"),
             }
         }
+    }
+
+    /// What the reservation of a branch and in that the reservation of a flow make due, whatever else is.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Waiting<T>, Given)> {
+        let now = self.clock(now);
+        for (number, branch) in (0..).zip(&mut self.branches) {
+            if branch.tags.reservations(now).1
+                && self.top.is_due(now, number)
+                && let Next::Entrant(slot, Phase::Reservation) = branch.tags.next(now)
+            {
+                return Some(self.give(now, (number, Phase::Reservation), (slot, Phase::Reservation)));
+            }
+        }
+        None
+    }
+
+    /// Gives out what is next of a flow of a branch, each for its reason.
+    fn give(
+        &mut self,
+        now: Instant,
+        (branch, phase): (u32, Phase),
+        (slot, reason): (u32, Phase),
+    ) -> (Waiting<T>, Given) {
+        let flows = &mut self.branches[branch as usize];
+        let (waiting, charge) = flows.pop(now, slot, reason, &self.cost);
+        let stays = flows.queued > 0;
+        self.queued -= 1;
+        self.top.charge(now, branch, phase, charge, stays);
+        (waiting, Given { branch: branch as usize, phase, charge })
     }
 
     /// A branch in which some flows have reservations and none is due keeps a little of its own for them: so they need not

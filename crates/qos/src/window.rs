@@ -43,6 +43,10 @@ const RESPONSE_NEW: f64 = 0.3;
 /// than the transfer.
 const PIECES: f64 = 4.0;
 const PIECE_BYTES_MIN: u64 = 16 << 10;
+/// For what is due there is room while the device has no more than so many times what it may have of the rest. With as much
+/// as that it does no more work than before and everybody's way through it takes longer; with less who is due waits for
+/// pieces of background work, which stand beyond the size by up to a quarter of it.
+const ROOM_FOR_DUE: f64 = 1.35;
 /// What is done past the scheduler takes no more than this part of the window.
 const BESIDES_PART: f64 = 0.75;
 
@@ -174,9 +178,18 @@ impl Window {
 
     /// Whether the device may be given more.
     pub fn has_room(&self) -> bool {
+        self.has_room_within(self.size())
+    }
+
+    /// Whether it may be given what is promised to be done now. The way through a device takes its time whether others are
+    /// before it or not; who waited for room first would wait for both, one after the other.
+    pub fn has_room_for_due(&self) -> bool {
+        self.has_room_within(self.size() * ROOM_FOR_DUE)
+    }
+
+    fn has_room_within(&self, size: f64) -> bool {
         let Load { ios, bytes, .. } = self.load();
         let most = self.most;
-        let size = self.size();
         let units = self.scheduled.units + self.besides.units.min(BESIDES_PART * size);
         ios < most.ios.max(1) && bytes < most.bytes.max(1) && units < size || self.scheduled.ios == 0
     }

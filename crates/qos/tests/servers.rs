@@ -177,7 +177,7 @@ proptest! {
         let sender = Sender { group: 1, depth: depth.max(4 * servers), bytes: 4096, spread };
         let mut cluster = Cluster::new(servers, 1000.0, &[promised(0.0, Some(limit))], 1);
         let got = cluster.run(core::slice::from_ref(&sender), Duration::from_secs(40));
-        prop_assert!(got[0] <= limit * 1.01 + 0.5 && got[0] >= limit * 0.85 - 2.0, "{got:?} of {limit} from {sender:?}");
+        prop_assert!(got[0] <= limit * 1.01 + 0.5 && got[0] >= limit * 0.95 - 2.0, "{got:?} of {limit} from {sender:?}");
         let credit = qos::limits::AFAR_CREDIT.as_secs_f64();
         let ahead = limit * (2.0 * TELL_EVERY.as_secs_f64() + credit) + 2.0;
         cluster.check_limit(&[0], limit, ahead * servers as f64, |_| 1.0);
@@ -221,6 +221,24 @@ fn who_comes_later_gets_its_part_of_the_limit() {
     let got = cluster.run(&[at(0), at(1)], Duration::from_secs(20));
     assert!((got[0] + got[1] - 300.0).abs() < 6.0, "{got:?}");
     assert!(got[1] > 100.0, "{got:?}");
+}
+
+/// A tenant whose limit is little more than its reservation got 3% less than that: what servers had charged ahead for one
+/// another by chance was lost by half each time, and made up for in full when it went the other way.
+#[test]
+fn chance_costs_nothing_of_a_reservation_below_a_limit() {
+    let reserved = |rate| promised(rate, Some(1.05 * rate));
+    let promises: Vec<Promise> = [90.0, 90.0, 180.0].into_iter().map(reserved).collect();
+    let spreads = [[4, 3, 2, 1], [1, 1, 1, 1], [2, 1, 4, 3]];
+    let of = |(spread, group): (&[u32; 4], u32)| Sender { group, depth: 16, bytes: 4096, spread: spread.to_vec() };
+    let mut senders: Vec<Sender> = spreads.iter().zip(1..).map(of).collect();
+    senders.extend((0..40).map(|_| Sender { group: 0, depth: 16, bytes: 4096, spread: vec![1; 4] }));
+    let mut cluster = Cluster::new(4, 2000.0, &promises, senders.len());
+    let got = cluster.run(&senders, Duration::from_secs(80));
+    for (got, promise) in got.iter().zip(&promises) {
+        let (least, most) = (promise.reservation(), promise.limit().expect("it has one"));
+        assert!(*got >= 0.99 * least && *got <= 1.005 * most, "{got} for {promise:?}");
+    }
 }
 
 /// A tenant that moves from server to server loses none of its limit and gains none.

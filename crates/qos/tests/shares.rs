@@ -458,3 +458,25 @@ fn who_is_promised_something_waits_for_one_piece_of_others_work() {
     let longest = waits[waits.len() / 10..].iter().max().expect("it was served");
     assert!(waits.len() > 700 && *longest <= Duration::from_millis(12), "{longest:?} of {}", waits.len());
 }
+
+/// What may go to a device that has no room for anything else: what a tenant's reservation makes due, and only that.
+#[test]
+fn what_is_due_is_a_tenants_within_its_reservation() {
+    let mut queue = mclock(Profile::HighClientOps.promises(1000.0));
+    let promise = Promise::new(100.0, 1, None).expect("sound");
+    queue.promise_group(BEGIN, Class::Client, GroupId(1), Some(promise));
+    for (n, of) in [work(Class::Recovery, 0, 1), work(Class::Client, 0, 2)].into_iter().cycle().take(40).enumerate() {
+        queue.enqueue(BEGIN, of, n).expect("there is room");
+    }
+    assert_eq!(queue.dequeue_due(BEGIN), None, "nobody's");
+    (100..110).for_each(|n| queue.enqueue(BEGIN, work(Class::Client, 1, 3), n).expect("there is room"));
+    let mut due = Vec::new();
+    for now in (0..50).map(|ms| BEGIN + Duration::from_millis(ms)) {
+        due.extend(std::iter::from_fn(|| queue.dequeue_due(now)).map(|(_, n)| n));
+    }
+    assert_eq!(due, [100, 101, 102, 103, 104], "one in 10 ms, in order");
+    assert_eq!(queue.len(), 45);
+    // What was given so is charged as ever: until the next is due, others are served.
+    let next = queue.dequeue(BEGIN + Duration::from_millis(49)).ready().expect("there is work").1;
+    assert!(next < 40, "{next}");
+}

@@ -7,7 +7,7 @@ use crate::error::StudyError;
 use crate::measurement::{Measurement, Metric};
 use crate::progress::Progress;
 use crate::record::{self, Record};
-use crate::results::{ChartOf, Results};
+use crate::results::{ChartOf, Detail, Results};
 use crate::target::Target;
 use crate::{report, table};
 use std::collections::BTreeMap;
@@ -40,6 +40,10 @@ pub trait Study {
     }
     /// What the figures say.
     fn findings(&self, results: &Results) -> Vec<String>;
+    /// Figures one by one, where the table has only what they come to.
+    fn details(&self, _results: &Results) -> Vec<Detail> {
+        Vec::new()
+    }
 }
 
 /// How a study is conducted.
@@ -101,8 +105,10 @@ pub fn conduct(study: &mut dyn Study, how: &Conduct) -> Result<Results, StudyErr
         published: study.published(),
         charts: study.charts(),
         findings: Vec::new(),
+        details: Vec::new(),
     };
     results.findings = study.findings(&results);
+    results.details = study.details(&results);
     write_report(&how.out, &results)?;
     Ok(results)
 }

@@ -7,7 +7,7 @@
 //! | study | in virtual time (`sim`) | in real time (`live`, or any cluster by its `ceph.conf`) |
 //! |---|---|---|
 //! | `fairness` | `qos::Cfq` over models of devices | the kernel's bfq over a loop device |
-//! | `tenants` | four OSDs in shards, a thousand tenants, `qos::MClock` over models of devices | |
+//! | `tenants` | four OSDs that recover and scrub, a thousand tenants, `qos::MClock` over models of devices | |
 //! | `baseline`, `recovery` | OSDs as queues with `qos`'s schedulers | four OSDs, stock fio, stock `ceph` |
 //!
 //! Owns workloads, measurements and reports. Refuses to know how a cluster works: what runs live is driven through stock
@@ -48,7 +48,7 @@ pub use measurement::{Measurement, Metric};
 pub use progress::Progress;
 pub use record::Record;
 pub use recovery::{OnCluster, OnClusterOptions, RecoverySim, RecoverySimOptions};
-pub use results::{ChartOf, Results};
+pub use results::{ChartOf, Detail, Results};
 pub use statistics::Spread;
 pub use stop::Stop;
 pub use target::Target;

@@ -22,6 +22,9 @@ pub struct Measurement {
     pub values: BTreeMap<String, f64>,
     /// What changed in the course of the run: pairs of seconds and value.
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
+    /// Figures of each who took part, where a study is about that: one for each, in an order that the study knows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub of_each: BTreeMap<String, Vec<f64>>,
     /// What somebody who reads the figures should know.
     pub notes: Vec<String>,
 }

@@ -1,6 +1,7 @@
 //! A study's results as a page of HTML that needs nothing else: no script, no font, no other file.
 
-use crate::results::Results;
+use crate::results::{Detail, Results};
+use crate::statistics::shown;
 use crate::table;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub(crate) fn render(results: &Results) -> String {
                     h2 { "Findings" }
                     ul { @for finding in &results.findings { li { (finding) } } }
                 }
+                @for detail in &results.details { (one_by_one(detail)) }
                 @for chart in results.drawn() { (PreEscaped(chart)) }
                 @if !results.notes().is_empty() {
                     h2 { "Notes" }
@@ -65,6 +67,27 @@ fn figures(results: &Results) -> Markup {
             "Mean ± standard deviation over runs."
             @if !results.published.is_empty() {
                 " In brackets what was published, and how far the mean is from it; in charts a red mark."
+            }
+        }
+    }
+}
+
+fn one_by_one(detail: &Detail) -> Markup {
+    html! {
+        details {
+            summary { (detail.title) ", " (detail.rows.len()) }
+            div.scroll {
+                table {
+                    tr { th { "who" } @for column in &detail.columns { th { (column.name) } } }
+                    @for (name, values) in &detail.rows {
+                        tr {
+                            td { (name) }
+                            @for (column, value) in detail.columns.iter().zip(values) {
+                                td { @if let Some(value) = value { (shown(*value, column.decimals)) } }
+                            }
+                        }
+                    }
+                }
             }
         }
     }

@@ -29,6 +29,17 @@ pub enum ChartOf {
     },
 }
 
+/// What the table has a sum of, one by one.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    /// What it is about.
+    pub title: String,
+    /// What is told of each.
+    pub columns: Vec<Metric>,
+    /// Each by its name, with a value for every column that has one; what matters most first.
+    pub rows: Vec<(String, Vec<Option<f64>>)>,
+}
+
 /// Runs by configuration, in the order of the configurations.
 #[derive(Clone, Debug)]
 pub struct Results {
@@ -46,6 +57,8 @@ pub struct Results {
     pub charts: Vec<ChartOf>,
     /// What the figures say, in sentences.
     pub findings: Vec<String>,
+    /// Figures one by one.
+    pub details: Vec<Detail>,
 }
 
 impl Results {
@@ -108,6 +121,7 @@ impl Results {
             "configurations": configurations,
             "findings": self.findings,
             "notes": self.notes(),
+            "details": self.details.iter().map(Detail::json).collect::<Vec<Value>>(),
         })
     }
 
@@ -138,6 +152,19 @@ impl Results {
                 lines.draw()
             }
         }
+    }
+}
+
+impl Detail {
+    fn json(&self) -> Value {
+        let row = |(name, values): &(String, Vec<Option<f64>>)| {
+            let told = self.columns.iter().zip(values).filter_map(|(column, value)| Some((column, (*value)?)));
+            let mut row: serde_json::Map<String, Value> =
+                told.map(|(column, value)| (column.key.to_owned(), json!(value))).collect();
+            row.insert("name".to_owned(), json!(name));
+            Value::Object(row)
+        };
+        json!({ "title": self.title, "rows": self.rows.iter().map(row).collect::<Vec<Value>>() })
     }
 }
 

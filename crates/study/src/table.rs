@@ -1,6 +1,7 @@
 //! A study's results as a table for a terminal.
 
-use crate::results::Results;
+use crate::measurement::Metric;
+use crate::results::{Detail, Results};
 use crate::statistics::shown;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -17,6 +18,9 @@ pub(crate) fn cell(results: &Results, configuration: &str, key: &str, decimals: 
     }
     text
 }
+
+/// Of figures one by one, so many are shown; the other files have all.
+const DETAILS_SHOWN: usize = 3;
 
 /// The table, and below it the findings and the notes.
 pub(crate) fn render(results: &Results) -> String {
@@ -37,6 +41,9 @@ pub(crate) fn render(results: &Results) -> String {
     if !results.published.is_empty() {
         text += "In brackets: what was published, and how far the mean is from it.\n";
     }
+    for detail in &results.details {
+        text += &one_by_one(detail);
+    }
     for finding in &results.findings {
         text += &format!("- {finding}\n");
     }
@@ -44,4 +51,22 @@ pub(crate) fn render(results: &Results) -> String {
         text += &format!("Note: {note}\n");
     }
     text
+}
+
+/// The first few of a detail.
+fn one_by_one(detail: &Detail) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    let used = |n: usize| detail.rows.iter().any(|(_, values)| values[n].is_some());
+    let columns: Vec<(usize, &Metric)> = detail.columns.iter().enumerate().filter(|(n, _)| used(*n)).collect();
+    table.set_header(std::iter::once("who").chain(columns.iter().map(|(_, column)| column.name)));
+    for (name, values) in detail.rows.iter().take(DETAILS_SHOWN) {
+        let figure = |(n, column): &(usize, &Metric)| values[*n].map(|v| shown(v, column.decimals)).unwrap_or_default();
+        table.add_row(std::iter::once(name.clone()).chain(columns.iter().map(figure)));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let (title, all) = (&detail.title, detail.rows.len());
+    format!("{title}, {} of {all}:\n{table}\n", all.min(DETAILS_SHOWN))
 }

@@ -134,3 +134,23 @@ fn little_work_waits_for_nothing() {
         window = Window::new(Load { units: window.most().units, ..most(FLASH_IOS) }, true);
     }
 }
+
+/// What is due finds room where nothing else does, but not without bound.
+#[test]
+fn a_full_window_has_a_little_room_for_what_is_due() {
+    let (now, of_forty) = (Instant::from_secs(1), Load { units: 40.0, ..most(100) });
+    let mut window = Window::new(of_forty, false);
+    let mut begun = |has_room: fn(&Window) -> bool| {
+        let mut count = 0;
+        while has_room(&window) {
+            window.begin(now, Load::one(4096, 1.0), Way::Scheduled);
+            count += 1;
+        }
+        count
+    };
+    assert_eq!(begun(Window::has_room), 40);
+    assert_eq!(begun(Window::has_room_for_due), 14);
+    assert_eq!(begun(Window::has_room), 0);
+    window.set(most(54), false);
+    assert!(!window.has_room_for_due(), "who says how many requests means so many");
+}

@@ -110,6 +110,18 @@ impl<T> MClock<T> {
         }
     }
 
+    /// Gives what the reservation of a group makes due, as far as its class has reserved that: what may go to a device that
+    /// has no room for anything else (`Window::has_room_for_due`).
+    pub fn dequeue_due(&mut self, now: Instant) -> Option<(Work, T)> {
+        if self.strict.queued() > 0 {
+            return None;
+        }
+        self.hear(now);
+        let (waiting, given) = self.shared.pop_due(now)?;
+        self.tell(Some(given));
+        Some((waiting.work, waiting.item))
+    }
+
     /// Takes note of what other shards have served.
     fn hear(&mut self, now: Instant) {
         let Some(account) = &mut self.account else { return };

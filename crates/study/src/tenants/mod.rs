@@ -1,19 +1,23 @@
 //! The study `tenants`: what a thousand tenants of four OSDs get while others want all they can have.
 //!
 //! In virtual time only: each OSD is `qos::MClock` before a model of a device, which is given as much at once as
-//! `qos::Window` lets it have, and all of them settle every 100 ms, as OSDs do. An OSD has one shard or several. They share
-//! one window, and either one queue, so that their number says who does the work and not in which order, or have a queue
-//! each, which must settle with the others as those of other OSDs do. Half of the tenants are victims, who ask for less than is reserved for them and want
-//! it soon; a quarter have the same reservation and want more; an eighth are held to a limit; an eighth are hogs to whom
-//! nothing is promised. Each OSD recovers and scrubs besides.
+//! `qos::Window` lets it have, and all of them settle every 100 ms, as OSDs do. An OSD has one queue for all its shards; for
+//! comparison there is one with a queue each, which must settle with the others as those of other OSDs do. Half of the
+//! tenants are victims, who ask for less than is reserved for them and want it soon; the others want more than they are
+//! promised, or everything. Each OSD recovers and scrubs besides.
+//!
+//! Read next: `population` for who they are, `sim` for what happens, `figures` for what is made of it.
 
+mod account;
+mod figures;
+mod population;
 mod sim;
 
 use crate::conduct::Study;
 use crate::error::StudyError;
 use crate::measurement::{Measurement, Metric};
 use crate::progress::Progress;
-use crate::results::{ChartOf, Results};
+use crate::results::{ChartOf, Detail, Results};
 use device::DeviceModel;
 use std::collections::BTreeMap;
 
@@ -66,6 +70,11 @@ impl Case {
         let each = if self.queues > 1 { ", a queue each" } else { "" };
         format!("{}, shards {}{each}, {}", self.device.name, self.shards, company.name())
     }
+
+    /// The configuration of the victims alone that this one is held against.
+    fn alone(&self) -> String {
+        Case { queues: 1, ..self.clone() }.name(Company::Alone)
+    }
 }
 
 /// The study.
@@ -88,11 +97,10 @@ impl TenantsStudy {
         let mut cases = Vec::new();
         for device in &options.devices {
             for shards in &options.shards {
-                let queues = if *shards == 1 { vec![1] } else { vec![1, *shards] };
-                for queues in queues {
-                    for company in [Company::Alone, Company::Promised, Company::Unpromised] {
-                        cases.push(Case { device: device.clone(), shards: *shards, queues, company });
-                    }
+                let case = |queues, company| Case { device: device.clone(), shards: *shards, queues, company };
+                cases.extend([Company::Alone, Company::Promised, Company::Unpromised].map(|who| case(1, who)));
+                if *shards > 1 {
+                    cases.push(case(*shards, Company::Promised));
                 }
             }
         }
@@ -100,10 +108,13 @@ impl TenantsStudy {
     }
 }
 
-/// How much of its limit a tenant may have in so many seconds: what servers take in before they hear of one another, and
-/// what they may make up for, comes once.
-fn limit_percent_max(seconds: u32) -> f64 {
-    100.0 * (1.0 + 0.25 / f64::from(seconds))
+/// What a tenant may make up for of its limit where others serve it too (`qos::limits::AFAR_CREDIT`). It can do so once, so
+/// that of a longer time it is a smaller part.
+const LIMIT_AHEAD_MS_MAX: f64 = qos::limits::AFAR_CREDIT.as_millis() as f64;
+
+/// How many milliseconds' worth of its limit somebody had more than all of it, who had so many per cent of it for so long.
+fn ahead_ms(limit_reached_percent: f64, seconds: u32) -> f64 {
+    (limit_reached_percent / 100.0 - 1.0).max(0.0) * f64::from(seconds) * 1e3
 }
 
 impl Study for TenantsStudy {
@@ -113,17 +124,24 @@ impl Study for TenantsStudy {
 
     fn about(&self) -> Vec<String> {
         vec![
-            "Four OSDs, each a queue of Loligo's crate qos (mClock, high_client_ops) before a model of a device in virtual \
-             time, in as many shards as the configuration says, of one queue or a queue each; a request goes to any of \
-             them. Queues tell one another every 100 ms what each has served. What a device is given at once is \
-             learnt (qos::Window), and an OSD's own reads come in pieces of a quarter of that. Nothing is replicated."
+            "Four OSDs, each Loligo's crate qos (mClock, high_client_ops) before a model of a device in virtual time. An OSD \
+             of Loligo has one queue, whatever osd_op_num_shards says: the number says who does the work and not in which \
+             order. For comparison there is one with a queue for each shard, as Ceph's have, which shares out what it has \
+             as OSDs do among themselves. OSDs tell one another every 100 ms what each has served. What a device is \
+             given at once is learnt (qos::Window), and an OSD's own reads come in pieces of a quarter of that. Nothing is \
+             replicated."
                 .to_owned(),
             "Of the tenants one half are victims: they ask for 80% of what is reserved for each, at random times. A \
-             quarter have the same reservation and keep 16 requests under way; an eighth are held to a limit of as much; \
-             an eighth are hogs, to whom nothing is promised. Reservations are 80% of what OSDs reserve for clients. \
-             Requests are reads of 4 KiB. Each OSD also recovers, 8 pieces of 64 KiB at a time, and scrubs."
+             quarter have a reservation, every second one of them also a limit of 105% of it, and keep 16 requests under \
+             way; so do an eighth who are held to a limit, and an eighth who are hogs, to whom nothing is promised. \
+             Promises are of three sizes, 1:2:4. Requests of a tenant go to all OSDs alike, to some more (4:3:2:1), to two \
+             or to one. On the busiest OSD reservations are 80% of what it reserves for clients. Requests are reads of \
+             4 KiB. All the time each OSD also recovers, 8 pieces of 64 KiB at a time, and scrubs deeply, 2 of 512 KiB."
                 .to_owned(),
-            "Reservation met and limit reached are those of the tenant that is worst off, or furthest beyond.".to_owned(),
+            "Reservation met and limit reached are those of the tenant that is worst off, or furthest beyond; backlog is the \
+             part of the time in which the tenant with least had a request waiting, of those who want more than they are \
+             promised."
+                .to_owned(),
         ]
     }
 
@@ -146,19 +164,7 @@ impl Study for TenantsStudy {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let metric = |key, name, decimals| Metric { key, name, decimals };
-        vec![
-            metric("reservation_met_percent", "reservation met %", 1),
-            metric("limit_reached_percent", "limit reached %", 1),
-            metric("victim_mean_ms", "victim mean ms", 3),
-            metric("victim_p99_ms", "victim 99% ms", 3),
-            metric("victim_queued_p99_ms", "of that queued 99% ms", 3),
-            metric("victim_in_device_p99_ms", "in the device 99% ms", 3),
-            metric("window_units", "window", 1),
-            metric("client_iops", "client IOPS", 0),
-            metric("recovery_iops", "recovery IOPS", 0),
-            metric("scrub_iops", "scrub IOPS", 0),
-        ]
+        figures::metrics()
     }
 
     fn charts(&self) -> Vec<ChartOf> {
@@ -169,6 +175,8 @@ impl Study for TenantsStudy {
                 keys: vec!["reservation_met_percent"],
             },
             ChartOf::Metrics { title: "A victim's 99th percentile", unit: "ms", keys: vec!["victim_p99_ms"] },
+            ChartOf::Series { title: "Recovery", unit: "MiB/s", key: "recovery_mib_s" },
+            ChartOf::Series { title: "Deep scrub", unit: "MiB/s", key: "scrub_mib_s" },
         ]
     }
 
@@ -178,26 +186,62 @@ impl Study for TenantsStudy {
     }
 
     fn findings(&self, results: &Results) -> Vec<String> {
+        let kept = |case: &&Case| case.company == Company::Promised;
+        let found = |case: &Case| {
+            let comparison = if case.queues > 1 { "for comparison: " } else { "" };
+            self.found(results, case).into_iter().map(move |found| format!("{comparison}{found}"))
+        };
+        self.cases.iter().filter(kept).flat_map(found).collect()
+    }
+
+    fn details(&self, results: &Results) -> Vec<Detail> {
+        let of = |case: &Case| {
+            let (beside, alone) = (case.name(Company::Promised), case.alone());
+            figures::details(results, &sim::tenants(&self.options, case), &beside, &alone)
+        };
+        self.cases.iter().filter(|case| case.company == Company::Promised).flat_map(of).collect()
+    }
+}
+
+impl TenantsStudy {
+    /// Whether what was promised was kept, in sentences.
+    fn found(&self, results: &Results, case: &Case) -> Vec<String> {
+        let (beside, alone) = (case.name(Company::Promised), case.alone());
         let mean = |name: &str, key| results.spread(name, key).map(|spread| spread.mean);
-        let mut findings = Vec::new();
-        for case in self.cases.iter().filter(|case| case.company == Company::Promised) {
-            let name = case.name(Company::Promised);
-            let (met, limit) = (mean(&name, "reservation_met_percent"), mean(&name, "limit_reached_percent"));
-            if let (Some(met), Some(limit)) = (met, limit) {
-                let kept = if met >= 99.0 { "kept within 1%" } else { "not kept" };
-                let passed = if limit <= limit_percent_max(self.options.seconds) { "not passed" } else { "passed" };
-                findings.push(format!(
-                    "{name}: reservations {kept} (the worst off has {met:.1}%), limits {passed} ({limit:.1}%)"
-                ));
-            }
-            let alone = mean(&case.name(Company::Alone), "victim_p99_ms");
-            if let (Some(beside), Some(alone)) = (mean(&name, "victim_p99_ms"), alone) {
-                findings.push(format!(
-                    "{name}: a victim's 99th percentile is {:.2} times what it is alone",
-                    beside / alone
-                ));
-            }
+        let of = |key| mean(&beside, key);
+        let mut found = Vec::new();
+        if let (Some(met), Some(limit), Some(asked), Some(second)) = (
+            of("reservation_met_percent"),
+            of("limit_reached_percent"),
+            of("asked_met_percent"),
+            of("limit_second_percent"),
+        ) {
+            let kept = if met >= 99.0 { "kept within 1%" } else { "not kept" };
+            let ahead_ms = ahead_ms(limit, self.options.seconds);
+            let passed = if ahead_ms <= LIMIT_AHEAD_MS_MAX { "not passed" } else { "passed" };
+            found.push(format!(
+                "{beside}: reservations {kept} (the worst off has {met:.2}%, victims {asked:.2}% of what they ask for), \
+                 limits {passed} (the furthest has {limit:.2}% of its own, {ahead_ms:.0} ms ahead of it where it may make up \
+                 for {LIMIT_AHEAD_MS_MAX} once, and in its busiest second {second:.1}%)"
+            ));
         }
-        findings
+        let least = |key| {
+            let runs = results.runs(&beside).iter().filter_map(|run| run.series.get(key));
+            runs.flatten().map(|(_, mib)| *mib).reduce(f64::min)
+        };
+        if let (Some(recovery), Some(scrub)) = (least("recovery_mib_s"), least("scrub_mib_s")) {
+            found.push(format!(
+                "{beside}: in every second at least {recovery:.0} MiB are recovered and {scrub:.0} MiB scrubbed"
+            ));
+        }
+        let worst = figures::worst_ratio(results, &sim::tenants(&self.options, case), &beside, &alone);
+        if let (Some(together), Some(apart), Some(worst)) = (of("victim_p99_ms"), mean(&alone, "victim_p99_ms"), worst)
+        {
+            found.push(format!(
+                "{beside}: victims' 99th percentile is {:.2} times what it is alone, that of the worst off {worst:.2} times",
+                together / apart
+            ));
+        }
+        found
     }
 }

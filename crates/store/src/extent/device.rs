@@ -130,6 +130,11 @@ impl IoBuf {
         self.append_zeros(self.len.next_multiple_of(BLOCK_BYTES) - self.len);
     }
 
+    /// Bytes that this thread keeps for the next buffers.
+    pub(crate) fn stock_bytes() -> usize {
+        pool::bytes()
+    }
+
     /// The bytes of memory that it takes beside its content.
     pub fn slack(&self) -> usize {
         self.memory.bytes.capacity() - self.len

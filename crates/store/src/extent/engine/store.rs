@@ -155,7 +155,14 @@ impl ExtentStore {
 
     /// What has been counted.
     pub fn counts(&self) -> ExtentCounts {
-        ExtentCounts { waiting_bytes: self.db.waiting_bytes(), cache: self.db.cache.counts(), ..self.counts }
+        ExtentCounts {
+            waiting_bytes: self.db.waiting_bytes(),
+            change_bytes: (self.db.active.table.bytes() + self.db.frozen.table.bytes()) as u64,
+            space_bytes: self.db.space.bytes() as u64,
+            buffer_bytes: IoBuf::stock_bytes() as u64,
+            cache: self.db.cache.counts(),
+            ..self.counts
+        }
     }
 
     /// How full it is.
@@ -228,6 +235,7 @@ impl ExtentStore {
                 self.group_went_on(flush);
             }
             Purpose::GroupFlush => self.finish_group(true),
+            Purpose::Placing(first) => self.placed(first),
             Purpose::Background(run) => {
                 self.db.in_place(run);
                 if let Some(checkpoint) = &mut self.checkpoint {
@@ -235,7 +243,6 @@ impl ExtentStore {
                 }
             }
             Purpose::BackgroundFlush => self.write_superblocks(),
-            Purpose::Placing(first) => self.placed(first),
             Purpose::Superblock => {
                 self.superblocks_left -= 1;
                 if self.superblocks_left == 0 {

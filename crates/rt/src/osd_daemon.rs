@@ -231,7 +231,7 @@ impl Daemon for OsdDaemon {
     fn handle_timer(&mut self, now: Instant) {
         self.note_store();
         if self.engine.is_memory_due(now) {
-            let resident = if self.alone { host::resident_bytes() } else { None };
+            let resident = if self.alone { host::resident() } else { None };
             let cache_bytes = self.engine.divide_memory(now, resident);
             self.store.set_cache_bytes(cache_bytes);
         }

@@ -10,6 +10,7 @@ use crate::layout::{self, MON_NAME, NewCluster, Undo};
 use crate::servers;
 use anyhow::{Context, bail};
 use rt::ask::Asker;
+use rt::osd_store::StoreKind;
 use rt::signals::StopSignals;
 use serde_json::Value;
 use std::net::{Ipv4Addr, TcpListener};
@@ -200,6 +201,10 @@ fn apart(
         }
     } else {
         commands.push((daemons::EMBEDDED.to_owned(), line(&["serve"])));
+    }
+    if cluster.store()? != StoreKind::Memory.name() {
+        // A process has it from its parent before its first memory.
+        daemons::take_small_pages();
     }
     let mut children: Vec<(String, Child)> = Vec::new();
     let ready = commands

@@ -92,6 +92,9 @@ admin::counters! {
         cache_miss: Counter ["", 5, None] "Pages, objects and blocks that were not in memory";
         cache_bytes: Gauge ["", 5, Bytes] "Memory that the cache holds";
         waiting_bytes: Gauge ["", 5, Bytes] "Memory that holds data not yet in its place";
+        change_bytes: Gauge ["", 5, Bytes] "Memory that holds metadata since the last checkpoint";
+        space_bytes: Gauge ["", 5, Bytes] "Memory that tells which blocks are free";
+        buffer_bytes: Gauge ["", 5, Bytes] "Memory of buffers kept for the next requests";
         checksum_errors: Counter ["", 10, None] "Blocks and pages that were not what had been written";
     }
 }
@@ -104,7 +107,9 @@ admin::counters! {
         cache_bytes: Gauge ["", 5, Bytes] "Memory that the store's cache may have";
         log_bytes: Gauge ["", 5, Bytes] "Memory that the logs of placement groups hold";
         waiting_bytes: Gauge ["", 5, Bytes] "Memory that held data not yet in its place, at the most lately";
-        other_bytes: Gauge ["", 5, Bytes] "Memory taken to be all else";
+        store_bytes: Gauge ["", 5, Bytes] "Memory that the store holds beside: changes, free blocks, buffers";
+        program_bytes: Gauge ["", 5, Bytes] "Memory that the program and its libraries have, with other processes";
+        other_bytes: Gauge ["", 5, Bytes] "Memory taken to be all else: requests, what the allocator keeps";
     }
 }
 

@@ -62,6 +62,7 @@ pub mod wishes;
 pub use boot::BootImage;
 pub use config::OsdConfig;
 pub use core::{Command, Level};
+pub use memory::Resident;
 pub use osd::Osd;
 
 /// The release whose behaviour is followed.

@@ -1,7 +1,8 @@
 //! Memory: what the store's cache may have of what the OSD aims at (`osd_memory_target`).
 //!
-//! Owns the division. The logs of placement groups and data on its way to its place are counted; all else, the program
-//! itself, buffers, what the allocator keeps, is what the process has beyond what is counted. The cache has the rest.
+//! Owns the division. The program's own pages, the logs of placement groups, data on its way to its place and what the
+//! store says that it holds beside are counted; all else, requests under way, what the allocator keeps, is what the
+//! process has beyond what is counted. The cache has the rest.
 //! Ceph's OSD does the same with its caches (v16.2 `src/os/bluestore/BlueStore.cc`, `MempoolThread`, and
 //! `src/common/PriorityCache.cc`): the process's mapped memory against the target, once a second, with a least size.
 //!
@@ -21,15 +22,16 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The cache's least part of the target. Below it, reads of metadata would take the place of memory.
 const CACHE_PART_MIN: u64 = 8;
 
-/// What a process without load has, most of it the program (21 MiB measured, of which 12 are shared with other processes).
-const PROGRAM_BYTES: u64 = 24 << 20;
+/// What is taken for the program's own pages where they cannot be measured, or be told from other daemons'.
+const PROGRAM_BYTES: u64 = 12 << 20;
 
-/// The largest part of the target that beside the program is taken for what nobody counts: 24 MiB by default, about what
-/// buffers and what the allocator keeps come to after minutes of small writes. Ceph expects 15 % of its larger process
-/// (`osd_memory_expected_fragmentation`).
-const OTHER_PART_MAX: u64 = 4;
+/// What an OSD has that nobody counts, at the most: so much (a process without load has half of it), and so large a part
+/// of the target, about what the allocator keeps after minutes of small writes and reads. Ceph expects 15 % of its larger
+/// process (`osd_memory_expected_fragmentation`).
+const OTHER_BYTES_MAX: u64 = 12 << 20;
+const OTHER_PART_MAX: u64 = 5;
 
-/// A step: this part of the target, 3 MiB by default.
+/// A step: this part of the target.
 const STEP_PART: u64 = 32;
 
 /// What is less than this part of the target is no reason for a step.
@@ -42,15 +44,26 @@ const DECAY_PART: u64 = 32;
 /// All else follows what is measured by this part each time.
 const FOLLOW_PART: u64 = 8;
 
+/// Memory that a process has, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Resident {
+    /// All of it.
+    pub all: u64,
+    /// The program and its libraries: pages of files.
+    pub program: u64,
+}
+
 /// What a look at memory finds, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemoryUse {
     /// What the process has, where it is this OSD's alone.
-    resident: Option<u64>,
+    resident: Option<Resident>,
     /// What the cache holds.
     cache: u64,
     /// Data not yet in its place.
     waiting: u64,
+    /// What else the store says that it holds.
+    store: u64,
     /// The logs of placement groups.
     logs: u64,
 }
@@ -72,13 +85,15 @@ impl Memory {
     fn divide(&mut self, target: u64, seen: MemoryUse) -> u64 {
         (self.target, self.seen) = (target, seen);
         self.waiting = seen.waiting.max(self.waiting - self.waiting.saturating_sub(seen.waiting).div_ceil(DECAY_PART));
-        let other_max = PROGRAM_BYTES + target / OTHER_PART_MAX;
-        let counted = seen.cache + self.waiting + seen.logs;
-        let measured = seen.resident.map_or(other_max, |resident| resident.saturating_sub(counted).min(other_max));
+        let other_max = OTHER_BYTES_MAX + target / OTHER_PART_MAX;
+        let program = seen.resident.map_or(PROGRAM_BYTES, |resident| resident.program);
+        let fixed = program + self.waiting + seen.logs + seen.store;
+        let measured = seen.resident.map_or(other_max, |resident| resident.all.saturating_sub(fixed + seen.cache));
+        let measured = measured.min(other_max);
         let other = self.other.map_or(measured, |other| followed(other.min(other_max), measured));
         self.other = Some(other);
         let least = target / CACHE_PART_MIN;
-        let goal = target.saturating_sub(self.waiting + other + seen.logs).max(least);
+        let goal = target.saturating_sub(fixed + other).max(least);
         let (step, idle) = (target / STEP_PART, target / IDLE_PART);
         // From below: what has once been too much may not all come back.
         let now = self.cache_max.unwrap_or(least);
@@ -90,10 +105,12 @@ impl Memory {
     pub(crate) fn counters(&self) -> MemoryCounters {
         let mut shown = MemoryCounters::default();
         shown.target_bytes.0 = self.target;
-        shown.mapped_bytes.0 = self.seen.resident.unwrap_or(0);
+        let resident = self.seen.resident.unwrap_or_default();
+        (shown.mapped_bytes.0, shown.program_bytes.0) = (resident.all, resident.program);
         shown.cache_bytes.0 = self.cache_max.unwrap_or(0);
         shown.log_bytes.0 = self.seen.logs;
         shown.waiting_bytes.0 = self.waiting;
+        shown.store_bytes.0 = self.seen.store;
         shown.other_bytes.0 = self.other.unwrap_or(0);
         shown
     }
@@ -111,13 +128,16 @@ impl Osd {
 
     /// Divides memory anew; gives what the store's cache may have, in bytes. `resident` is what the process has, where it
     /// is this OSD's alone.
-    pub fn divide_memory(&mut self, now: Instant, resident: Option<u64>) -> u64 {
+    pub fn divide_memory(&mut self, now: Instant, resident: Option<Resident>) -> u64 {
         let counts = self.core.store_counters.as_ref();
-        let (cache, waiting) = counts.map_or((0, 0), |counts| (counts.cache_bytes.0, counts.waiting_bytes.0));
+        let [cache, waiting, store] = counts.map_or([0; 3], |counts| {
+            let beside = counts.space_bytes.0 + counts.buffer_bytes.0 + counts.change_bytes.0;
+            [counts.cache_bytes.0, counts.waiting_bytes.0, beside]
+        });
         let logs = self.pgs.values().map(|pg| pg.log.bytes() as u64).sum();
         self.memory.due = now + INTERVAL;
         let target = self.core.settings.number("osd_memory_target") as u64;
-        self.memory.divide(target, MemoryUse { resident, cache, waiting, logs })
+        self.memory.divide(target, MemoryUse { resident, cache, waiting, store, logs })
     }
 }
 
@@ -126,33 +146,36 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
-    const TARGET: u64 = 96 * MIB;
+    const TARGET: u64 = 60 * MIB;
+    const STORE: u64 = 4 * MIB;
 
     /// A process: its cache holds what it may, and of what it once had the allocator gives this part back.
     struct Process {
         memory: Memory,
         cache: u64,
-        program: u64,
         logs: u64,
         waiting: [u64; 2],
+        uncounted: u64,
         kept: u64,
     }
 
     impl Process {
         fn new() -> Process {
-            Process { memory: Memory::default(), cache: 0, program: 20 * MIB, logs: 0, waiting: [0; 2], kept: 0 }
+            Process { memory: Memory::default(), cache: 0, logs: 0, waiting: [0; 2], uncounted: 8 * MIB, kept: 0 }
         }
 
         fn resident(&self) -> u64 {
-            self.program + self.logs + self.waiting[0].max(self.waiting[1]) + self.cache + self.kept
+            let waiting = self.waiting[0].max(self.waiting[1]);
+            PROGRAM_BYTES + STORE + self.logs + waiting + self.cache + self.uncounted + self.kept
         }
 
         /// Seconds with the cache in full use; gives the sizes that it had.
         fn run(&mut self, seconds: u64, returned: bool) -> Vec<u64> {
             let pass = |second: u64| {
                 let waiting = self.waiting[second as usize % 2];
-                let (resident, cache, logs) = (Some(self.resident()), self.cache, self.logs);
-                let next = self.memory.divide(TARGET, MemoryUse { resident, cache, waiting, logs });
+                let resident = Some(Resident { all: self.resident(), program: PROGRAM_BYTES });
+                let (cache, store, logs) = (self.cache, STORE, self.logs);
+                let next = self.memory.divide(TARGET, MemoryUse { resident, cache, waiting, store, logs });
                 self.kept = if returned { 0 } else { (self.kept + self.cache).saturating_sub(next) };
                 self.cache = next;
                 next
@@ -166,7 +189,7 @@ mod tests {
         let mut process = Process::new();
         process.run(60, true);
         assert!(process.resident().abs_diff(TARGET) <= TARGET / IDLE_PART, "{}", process.resident());
-        (process.logs, process.waiting) = (9 * MIB, [4 * MIB, 20 * MIB]);
+        (process.logs, process.waiting) = (6 * MIB, [2 * MIB, 10 * MIB]);
         let sizes = process.run(60, true);
         assert!(sizes.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= TARGET / STEP_PART), "by steps: {sizes:?}");
         assert!(sizes.windows(2).all(|pair| pair[1] <= pair[0]), "and never back: {sizes:?}");
@@ -177,7 +200,7 @@ mod tests {
     #[test]
     fn what_swings_does_not_make_the_cache_swing() {
         let mut process = Process::new();
-        process.waiting = [2 * MIB, 24 * MIB];
+        process.waiting = [2 * MIB, 12 * MIB];
         process.run(60, true);
         let sizes = process.run(100, true);
         let (least, most) = (sizes.iter().min().expect("some"), sizes.iter().max().expect("some"));
@@ -188,10 +211,11 @@ mod tests {
     fn an_allocator_that_gives_nothing_back_does_not_take_the_whole_cache() {
         let mut process = Process::new();
         process.run(60, false);
-        process.logs = 10 * MIB;
+        process.logs = 6 * MIB;
         process.run(100, false);
         assert!(
-            process.cache >= TARGET - (PROGRAM_BYTES + TARGET / OTHER_PART_MAX) - process.logs - MIB,
+            process.cache
+                >= TARGET - PROGRAM_BYTES - STORE - OTHER_BYTES_MAX - TARGET / OTHER_PART_MAX - process.logs - MIB,
             "{}",
             process.cache
         );
@@ -206,7 +230,7 @@ mod tests {
         let seen = MemoryUse { logs: 4 * MIB, ..MemoryUse::default() };
         let mut last_of = |target| (0..40).map(|_| memory.divide(target, seen)).last().expect("some");
         let (usual, larger) = (last_of(TARGET), last_of(2 * TARGET));
-        assert!(usual.abs_diff(44 * MIB) < TARGET / IDLE_PART, "{usual}");
-        assert!(larger.abs_diff(116 * MIB) < 2 * TARGET / IDLE_PART, "{larger}");
+        assert!(usual.abs_diff(20 * MIB) < TARGET / IDLE_PART, "{usual}");
+        assert!(larger.abs_diff(68 * MIB) < 2 * TARGET / IDLE_PART, "{larger}");
     }
 }

@@ -3,6 +3,7 @@
 //! Owns the reading of the kernel's and the distribution's files, and Ceph's names for what they say (v16.2
 //! `src/common/util.cc`, `collect_sys_info`). A file that cannot be read leaves its part out.
 
+use osd::Resident;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -34,11 +35,11 @@ pub(crate) fn metadata(hostname: &str) -> Metadata {
     found
 }
 
-/// Bytes of memory that this process has.
-pub(crate) fn resident_bytes() -> Option<u64> {
+/// Memory that this process has.
+pub(crate) fn resident() -> Option<Resident> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib: u64 = field(&status, ':', "VmRSS").trim_end_matches(" kB").parse().ok()?;
-    Some(kib << 10)
+    let bytes = |name| Some(field(&status, ':', name).trim_end_matches(" kB").parse::<u64>().ok()? << 10);
+    Some(Resident { all: bytes("VmRSS")?, program: bytes("RssFile")? })
 }
 
 /// The first value of a key in lines of `KEY SEPARATOR VALUE`, without quotes; empty where there is none.
@@ -62,7 +63,8 @@ mod tests {
 
     #[test]
     fn this_process_has_memory() {
-        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        let resident = resident().expect("Linux says so");
+        assert!(resident.program > 1 << 19 && resident.all > resident.program, "{resident:?}");
     }
 
     #[test]

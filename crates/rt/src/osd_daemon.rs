@@ -8,6 +8,7 @@ use crate::extent_devices::{LOG, MAIN_MODEL};
 use crate::host::{self, Metadata};
 use crate::hub::Hub;
 use crate::osd_store::{OsdStore, StoreKind};
+use crate::program;
 use crate::reactor::{self, ReactorConfig, Stopper};
 use crate::shaped_device::device_model;
 use admin::Transport;
@@ -62,6 +63,9 @@ pub struct OsdSetup {
 
 /// How often statistics go to the monitor without cause (`mgr_stats_period`).
 const STATS_PERIOD: Duration = Duration::from_secs(5);
+
+/// How often code that is not in use is let go. It costs half a millisecond.
+const CODE_PERIOD: Duration = Duration::from_secs(20);
 
 /// How often an OSD may begin again before it is given up: each time heals an object that other members have.
 const LIVES_MAX: u32 = 20;
@@ -143,7 +147,8 @@ fn start(now: Instant, setup: OsdSetup, again: Rc<Cell<bool>>) -> Result<OsdDaem
     };
     let engine = Osd::new(now, config, SecretRng::from_entropy(entropy()), boot);
     let linger = engine.linger();
-    let mut daemon = OsdDaemon { name: format!("osd.{}", setup.id), engine, store, alone, linger, again };
+    let mut daemon =
+        OsdDaemon { name: format!("osd.{}", setup.id), engine, store, alone, linger, code_due: now, again };
     // Before the first report to the manager: what is not declared there can never be reported on that session.
     daemon.note_store();
     Ok(daemon)
@@ -186,6 +191,8 @@ pub struct OsdDaemon {
     alone: bool,
     /// What the option says, which is too much to look up in every turn.
     linger: Duration,
+    /// When code that is not in use is let go next.
+    code_due: Instant,
     /// Whether another life is to follow.
     again: Rc<Cell<bool>>,
 }
@@ -224,9 +231,15 @@ impl Daemon for OsdDaemon {
     fn handle_timer(&mut self, now: Instant) {
         self.note_store();
         if self.engine.is_memory_due(now) {
-            let resident = if self.alone { host::resident_bytes() } else { None };
+            let resident = if self.alone { host::resident() } else { None };
             let cache_bytes = self.engine.divide_memory(now, resident);
             self.store.set_cache_bytes(cache_bytes);
+        }
+        if self.alone && now >= self.code_due {
+            self.code_due = now + CODE_PERIOD;
+            if let Err(error) = program::let_code_go() {
+                tracing::debug!(%error, "the program's code stays in memory");
+            }
         }
         self.linger = self.engine.linger();
         self.engine.handle_timer(now);

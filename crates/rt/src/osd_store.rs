@@ -135,6 +135,9 @@ impl OsdStore {
             cache_miss: Counter(counts.cache.misses),
             cache_bytes: Gauge(counts.cache.bytes),
             waiting_bytes: Gauge(counts.waiting_bytes),
+            change_bytes: Gauge(counts.change_bytes),
+            space_bytes: Gauge(counts.space_bytes),
+            buffer_bytes: Gauge(counts.buffer_bytes),
             checksum_errors: Counter(counts.checksum_errors),
         })
     }

@@ -74,11 +74,17 @@ impl IoBuf {
         buf
     }
 
+    /// Nothing, with room for at least `len` bytes, for what is soon let go: it has one of a few sizes, so that it fits
+    /// the next one, too.
+    pub fn passing(len: usize) -> IoBuf {
+        let whole = len.max(1).next_multiple_of(BLOCK_BYTES);
+        IoBuf::with_capacity(if whole <= pool::BUFFER_BYTES_MAX { whole.next_power_of_two() } else { whole })
+    }
+
     /// Bytes of no meaning, to be read into; `len` bytes, rounded up to whole blocks.
     pub fn to_fill(len: usize) -> IoBuf {
         let len = len.next_multiple_of(BLOCK_BYTES);
-        let rounded = (ROUNDED_BYTES_MIN..=pool::BUFFER_BYTES_MAX).contains(&len);
-        let mut buf = IoBuf::with_capacity(if rounded { len.next_power_of_two() } else { len });
+        let mut buf = if len < ROUNDED_BYTES_MIN { IoBuf::with_capacity(len) } else { IoBuf::passing(len) };
         let used = buf.memory.used();
         if used < len {
             buf.memory.bytes.resize(buf.memory.start + len, 0);
@@ -122,6 +128,11 @@ impl IoBuf {
     /// Fills it up with zeros to whole blocks, without which no device takes it.
     pub fn fill_up(&mut self) {
         self.append_zeros(self.len.next_multiple_of(BLOCK_BYTES) - self.len);
+    }
+
+    /// Bytes that this thread keeps for the next buffers.
+    pub(crate) fn stock_bytes() -> usize {
+        pool::bytes()
     }
 
     /// The bytes of memory that it takes beside its content. Where memory lies, and what making it lie right costs, is not

@@ -13,6 +13,10 @@ pub(super) const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// What one thread keeps: a few of the largest.
 const STOCK_BYTES_MAX: usize = 4 << 20;
 
+/// What it keeps of one size, but for a few of the large ones: more are not let go before the next are asked for.
+const SIZE_BYTES_MAX: usize = 512 << 10;
+const LARGE_MAX: usize = 4;
+
 #[derive(Default)]
 struct Stock {
     /// By their room.
@@ -43,13 +47,19 @@ pub(super) fn give_back(memory: Memory) {
     }
     let to = |stock: &RefCell<Stock>| {
         let mut stock = stock.borrow_mut();
-        if stock.bytes + room <= STOCK_BYTES_MAX {
+        let same = stock.buffers.get(&room).map_or(0, Vec::len);
+        if stock.bytes + room <= STOCK_BYTES_MAX && same < LARGE_MAX.max(SIZE_BYTES_MAX / room) {
             stock.bytes += room;
             stock.buffers.entry(room).or_default().push(memory);
         }
     };
     // A thread that ends keeps nothing.
     let _ = STOCK.try_with(to);
+}
+
+/// What this thread keeps.
+pub(super) fn bytes() -> usize {
+    STOCK.try_with(|stock| stock.borrow().bytes).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -64,6 +74,10 @@ mod tests {
         assert_eq!(taken, [true, true, false, false], "neither odd nor huge ones are kept");
         (0..2000).for_each(|_| give_back(Memory::new(BLOCK_BYTES)));
         assert!(take(2 * BLOCK_BYTES).is_none());
-        assert_eq!(core::iter::from_fn(|| take(BLOCK_BYTES)).count(), STOCK_BYTES_MAX / BLOCK_BYTES);
+        assert_eq!(bytes(), SIZE_BYTES_MAX, "of one size");
+        (0..10).for_each(|_| give_back(Memory::new(BUFFER_BYTES_MAX)));
+        assert!(bytes() <= STOCK_BYTES_MAX, "of all");
+        assert_eq!(core::iter::from_fn(|| take(BUFFER_BYTES_MAX)).count(), 3);
+        assert_eq!(core::iter::from_fn(|| take(BLOCK_BYTES)).count(), SIZE_BYTES_MAX / BLOCK_BYTES);
     }
 }

@@ -7,9 +7,8 @@
 //!
 //! Invariant: at most one checkpoint at a time, and at most `WRITES_MAX` of its writes on their way.
 
-use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, BlockRun};
-use crate::extent::state::db::{Db, Layer};
+use crate::extent::state::db::Db;
 use crate::extent::superblock::LogPoint;
 use crate::extent::tree::Fault;
 use crate::extent::tree::merge::Merge;
@@ -18,9 +17,6 @@ use bytes::Bytes;
 
 /// Writes on their way at once: enough to keep a device busy, few enough that a commit's record is not far behind.
 const WRITES_MAX: usize = 4;
-
-/// The largest write of data, in blocks.
-const DATA_BLOCKS_MAX: u64 = 64;
 
 /// Leaves merged in one step.
 const LEAVES_A_STEP: usize = 8;
@@ -79,11 +75,6 @@ impl Checkpoint {
     pub(crate) fn begin(db: &mut Db, generation: u64, point: LogPoint, log_total: u64) -> Checkpoint {
         debug_assert!(db.frozen.table.is_empty() && db.frozen.deferred.is_empty(), "one at a time");
         db.frozen = core::mem::take(&mut db.active);
-        // What was written and overwritten since the last one needs no place.
-        let Layer { freed, deferred, .. } = &mut db.frozen;
-        for block in freed.iter().flat_map(|run| run.start..run.end()) {
-            deferred.remove(&block);
-        }
         Checkpoint {
             phase: Phase::Data,
             generation,
@@ -137,15 +128,9 @@ impl Checkpoint {
 
     /// The next data that has to go to its place: neighbours together.
     fn next_data(&mut self, db: &Db) -> Option<(u64, Bytes)> {
-        let mut rest = db.frozen.deferred.range(self.next_block..).peekable();
-        let first = *rest.peek()?.0;
-        let run: Vec<&Bytes> = (first..first + DATA_BLOCKS_MAX)
-            .map_while(|block| rest.next_if(|(at, _)| **at == block).map(|(_, data)| data))
-            .collect();
-        let mut buf = IoBuf::with_capacity(run.len() * BLOCK as usize);
-        run.iter().for_each(|data| buf.append(data));
-        self.next_block = first + run.len() as u64;
-        Some((first, Bytes::from_owner(buf)))
+        let (first, data) = db.frozen.waiting_from(self.next_block)?;
+        self.next_block = first + data.as_ref().len() as u64 / BLOCK;
+        Some((first, Bytes::from_owner(data)))
     }
 
     /// Merges some leaves; true when all are in and written.

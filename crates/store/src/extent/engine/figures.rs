@@ -42,6 +42,12 @@ pub struct ExtentCounts {
     pub checksum_errors: u64,
     /// Bytes of data held now that are not yet in their place.
     pub waiting_bytes: u64,
+    /// Bytes of metadata that no checkpoint has taken up yet.
+    pub change_bytes: u64,
+    /// Bytes that tell which blocks are free.
+    pub space_bytes: u64,
+    /// Bytes of buffers that the thread keeps for the next ones.
+    pub buffer_bytes: u64,
     /// The cache's.
     pub cache: CacheCounts,
 }

@@ -3,8 +3,8 @@
 //! Owns the order of work between commits, reads and checkpoints; refuses to know what a transaction means.
 //!
 //! Read next: `store` (the engine itself), `submissions` (transactions and reads in their turn) and `out_of_line` (those
-//! too long for the log), `background` and `checkpoint` (the log's content becomes the tree's), `fetching` and `jobs`
-//! (what comes from the device).
+//! too long for the log), `placing` (data goes from the log to its place), `background` and `checkpoint` (the log's content
+//! becomes the tree's), `fetching` and `jobs` (what comes from the device).
 
 mod background;
 pub(crate) mod checkpoint;
@@ -12,5 +12,6 @@ mod fetching;
 pub(crate) mod figures;
 pub(crate) mod jobs;
 mod out_of_line;
+mod placing;
 pub(crate) mod store;
 mod submissions;

@@ -10,6 +10,7 @@
 use super::checkpoint::Checkpoint;
 use super::figures::{ExtentCounts, ExtentOptions, Usage};
 use super::jobs::{Jobs, PieceId};
+use super::placing::Placing;
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId};
 use crate::extent::layout::{BLOCK, BlockRun, Geometry};
@@ -37,11 +38,16 @@ const FREED_BLOCKS_MAX: u64 = 16 << 10;
 #[derive(Debug)]
 pub(super) enum Purpose {
     Record,
-    Direct { group: u64, first: u64 },
+    Direct {
+        group: u64,
+        first: u64,
+    },
     GroupFlush,
     FetchPage(PagePtr),
     FetchData(u64, u32),
     Piece(PieceId, u64),
+    /// Data that has waited, from this block on.
+    Placing(u64),
     Background(BlockRun),
     BackgroundFlush,
     Superblock,
@@ -73,6 +79,7 @@ pub struct ExtentStore {
     pub(super) log: Log,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) checkpoint_wanted: bool,
+    pub(super) placing: Placing,
     pub(super) superblocks_left: usize,
     /// The checkpoint's flush is under way, or its superblocks are.
     pub(super) ending: bool,
@@ -112,6 +119,7 @@ impl ExtentStore {
             log,
             checkpoint: None,
             checkpoint_wanted: false,
+            placing: Placing::default(),
             superblocks_left: 0,
             ending: false,
             again: false,
@@ -147,7 +155,14 @@ impl ExtentStore {
 
     /// What has been counted.
     pub fn counts(&self) -> ExtentCounts {
-        ExtentCounts { waiting_bytes: self.db.waiting_bytes(), cache: self.db.cache.counts(), ..self.counts }
+        ExtentCounts {
+            waiting_bytes: self.db.waiting_bytes(),
+            change_bytes: (self.db.active.table.bytes() + self.db.frozen.table.bytes()) as u64,
+            space_bytes: self.db.space.bytes() as u64,
+            buffer_bytes: IoBuf::stock_bytes() as u64,
+            cache: self.db.cache.counts(),
+            ..self.counts
+        }
     }
 
     /// How full it is.
@@ -220,6 +235,7 @@ impl ExtentStore {
                 self.group_went_on(flush);
             }
             Purpose::GroupFlush => self.finish_group(true),
+            Purpose::Placing(first) => self.placed(first),
             Purpose::Background(run) => {
                 self.db.in_place(run);
                 if let Some(checkpoint) = &mut self.checkpoint {
@@ -309,7 +325,9 @@ impl ExtentStore {
                 || self.db.active.direct_bytes > DIRECT_BYTES_MAX
                 || self.pages_at_stake() > self.room_for_pages() / 4
                 || self.holds_room_back());
-        if self.checkpoint_wanted && self.checkpoint.is_none() && !self.log.has_entries() {
+        if !self.checkpoint_wanted || self.checkpoint.is_some() {
+            self.place_waiting();
+        } else if !self.log.has_entries() && self.placing.writes == 0 {
             self.checkpoint_wanted = false;
             if !self.db.active.table.is_empty() {
                 let generation = self.log.generation + 1;

@@ -1,7 +1,7 @@
 //! What is to be written to the log, before it is in one piece: text, and payloads that belong between its bytes.
 //!
 //! Owns the one copy of a payload on its way to the log: it stays in the buffer that it came in, until `gather` puts
-//! the whole together in a buffer of exactly the right size. It also keeps account of whole blocks of data in there, as
+//! the whole together in one buffer. It also keeps account of whole blocks of data in there, as
 //! these are served from the record until they are in their place.
 
 use crate::extent::device::IoBuf;
@@ -100,7 +100,7 @@ impl Body {
 
     /// All of it in one buffer, filled up to whole blocks.
     pub(crate) fn gather(&self) -> IoBuf {
-        let mut buf = IoBuf::with_capacity(self.len());
+        let mut buf = IoBuf::passing(self.len());
         self.pieces().for_each(|piece| buf.append(piece));
         buf.fill_up();
         buf

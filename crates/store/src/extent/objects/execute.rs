@@ -476,13 +476,6 @@ impl<'a> Work<'a> {
                 MapChange::RemoveRange(first, end) => db.active.table.remove_range(first, end),
             }
         }
-        for hold in self.holds {
-            match hold {
-                Hold::Add(run) => db.shared.add(run),
-                Hold::Drop(run) => db.drop_blocks(run),
-            }
-        }
-        db.note_shared();
         for (block, (data, direct)) in self.contents {
             if direct {
                 db.direct.insert(block, data);
@@ -490,6 +483,14 @@ impl<'a> Work<'a> {
                 db.active.deferred.insert(block, data);
             }
         }
+        // After the contents: what the transaction itself has written again does not wait for its place.
+        for hold in self.holds {
+            match hold {
+                Hold::Add(run) => db.shared.add(run),
+                Hold::Drop(run) => db.drop_blocks(run),
+            }
+        }
+        db.note_shared();
         db.active.direct_bytes += self.outcome.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
         db.active.given.extend(self.outcome.given.iter().copied());
         core::mem::take(&mut self.outcome)

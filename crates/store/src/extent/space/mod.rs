@@ -25,6 +25,11 @@ impl BlockSet {
         BlockSet { words: vec![0; blocks.div_ceil(64) as usize] }
     }
 
+    /// The bytes of memory it takes.
+    fn bytes(&self) -> usize {
+        self.words.len() * size_of::<u64>()
+    }
+
     /// Adds a run; false where some block was in already.
     pub(crate) fn insert(&mut self, run: BlockRun) -> bool {
         let mut new = true;
@@ -201,6 +206,11 @@ impl Space {
         let (free, free_for_data) = (geometry.data_blocks(), geometry.pages_start() - geometry.data_start());
         let image = used.clone();
         Space { geometry, used, free, free_for_data, data, pages_area, image, image_used: 0, changed, pages }
+    }
+
+    /// The bytes of memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.used.bytes() + self.image.bytes() + self.pages.len() * size_of::<PageState>()
     }
 
     /// Blocks that can be handed out, to data or pages.

@@ -2,13 +2,16 @@
 //!
 //! Owns the bound in bytes and the choice of what goes: a clock's hand passes over the entries, spares those used since
 //! its last round and takes the others. Of data that finds the cache full only a part is let in: who goes through more
-//! than fits, again and again, would else find nothing each time. Everything here is also on the device.
+//! than fits, again and again, would else find nothing each time. Leaves that a checkpoint has written and nobody has
+//! looked at since go before all else: most hold entries of logs, which are read at the next start. Everything here is
+//! also on the device.
 
 use crate::extent::objects::object::Object;
 use crate::extent::tree::keys::Key;
 use crate::extent::tree::page::Page;
 use base::hash::FixedHashMap;
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What names an entry: an object by its key, all else by its first block.
@@ -52,6 +55,8 @@ pub(crate) struct Cache {
     left: Vec<u32>,
     /// The place that the hand looks at next.
     hand: usize,
+    /// Leaves as they were written, the oldest first: block and place. Some are gone.
+    written: VecDeque<(u64, u32)>,
     blocks: FixedHashMap<u64, u32>,
     objects: FixedHashMap<Key, u32>,
     /// What a buffer takes beside its content, at the worst so far.
@@ -67,6 +72,9 @@ pub(crate) struct Cache {
 /// What an entry costs beside its content.
 const OVERHEAD: usize = 128;
 
+/// So many written leaves are noted before those that are gone are looked for.
+const WRITTEN_MIN: usize = 64;
+
 /// Of the blocks of data that find the cache full, one in so many is let in. What is read often enough gets in soon; a
 /// range larger than the cache that is read over and over leaves as much of itself there as fits (bimodal insertion:
 /// Qureshi et al., "Adaptive insertion policies for high performance caching", ISCA 2007).
@@ -78,6 +86,7 @@ impl Cache {
             entries: Vec::new(),
             left: Vec::new(),
             hand: 0,
+            written: VecDeque::new(),
             blocks: FixedHashMap::default(),
             objects: FixedHashMap::default(),
             slack: 0,
@@ -151,10 +160,23 @@ impl Cache {
         self.keep(Name::Block(block), Kept::Page(page), bytes);
     }
 
+    /// Keeps a page that has just been written.
+    pub(crate) fn keep_written(&mut self, block: u64, page: Arc<Page>) {
+        let is_leaf = page.level() == 0;
+        self.keep_page(block, page);
+        if let Some(&at) = self.blocks.get(&block).filter(|_| is_leaf) {
+            if self.written.len() >= WRITTEN_MIN.max(2 * self.blocks.len()) {
+                let blocks = &self.blocks;
+                self.written.retain(|(block, at)| blocks.get(block) == Some(at));
+            }
+            self.written.push_back((block, at));
+        }
+    }
+
     /// Keeps a block of data, if it is let in. It is the whole of its buffer.
     pub(crate) fn keep_data(&mut self, block: u64, data: Bytes) {
         let bytes = data.len() + self.slack;
-        if self.bytes + bytes + OVERHEAD > self.bytes_max {
+        if self.bytes + bytes + OVERHEAD > self.bytes_max && self.written.is_empty() {
             self.turned_up = self.turned_up.wrapping_add(1);
             if !self.turned_up.is_multiple_of(ADMITTED_ONE_IN) {
                 return self.forget_block(block);
@@ -193,8 +215,14 @@ impl Cache {
         self.bytes += bytes;
     }
 
-    /// Moves the hand by one.
+    /// Lets go of the oldest written leaf that nobody has looked at; where there is none, moves the hand by one.
     fn turn(&mut self) {
+        while let Some((block, at)) = self.written.pop_front() {
+            let is_there = self.blocks.get(&block) == Some(&at);
+            if is_there && self.entries[at as usize].as_ref().is_some_and(|entry| !entry.used) {
+                return self.forget_block(block);
+            }
+        }
         let at = self.hand;
         self.hand = (at + 1) % self.entries.len();
         match &mut self.entries[at] {
@@ -236,6 +264,8 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extent::tree::page::{self, PagePtr};
+    use base::checksum::{CRC_SEED, crc32c};
 
     #[test]
     fn the_bound_holds_and_what_is_used_stays() {
@@ -267,6 +297,30 @@ mod tests {
         // What is read often gets in nevertheless.
         (0..8).for_each(|_| cache.keep_data(999, Bytes::from(vec![0; 512])));
         assert!(cache.blocks.contains_key(&999));
+    }
+
+    fn leaf(block: u64, level: u8) -> Arc<Page> {
+        let bytes = Bytes::from_owner(page::encode(level, &[(vec![1].into(), Bytes::from(vec![0; 16]))]));
+        let ptr = PagePtr { block, blocks: 1, crc: crc32c(CRC_SEED, &bytes) };
+        Arc::new(Page::parse(ptr, bytes).expect("ours"))
+    }
+
+    #[test]
+    fn written_leaves_that_nobody_looks_at_go_first() {
+        let mut cache = Cache::new(10 * (4096 + OVERHEAD));
+        (1..=4).for_each(|block| cache.keep_data(block, Bytes::from(vec![0; 4096])));
+        cache.keep_written(9, leaf(9, 1));
+        (10..200).for_each(|block| {
+            cache.keep_written(block, leaf(block, 0));
+            assert!(cache.page(12).is_some() || block < 12, "what is looked at stays");
+            assert!(cache.written.len() <= WRITTEN_MIN + 1);
+        });
+        assert!((1..=4).all(|block| cache.has_block(block)) && cache.has_block(9), "neither data nor inner pages went");
+        let leaves = (10..200).filter(|block| cache.has_block(*block));
+        assert_eq!(leaves.collect::<Vec<_>>(), [12, 196, 197, 198, 199]);
+        // Data takes their places without waiting for its turn.
+        (300..304).for_each(|block| cache.keep_data(block, Bytes::from(vec![0; 4096])));
+        assert!((300..304).all(|block| cache.has_block(block)) && cache.has_block(12));
     }
 
     #[test]

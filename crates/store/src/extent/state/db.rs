@@ -10,6 +10,7 @@
 //! Read next: `objects::execute`, which changes it, and `engine::checkpoint`, which makes the tree of it.
 
 use crate::contract::StoreError;
+use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, BlockRun, Geometry};
 use crate::extent::objects::object::{Mapped, Object};
 use crate::extent::space::Space;
@@ -28,6 +29,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::Decoder;
 
+/// The largest write of data that waited for its place, in blocks.
+const PLACED_BLOCKS_MAX: u64 = 64;
+
 /// What has changed between two checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
@@ -42,6 +46,20 @@ pub(crate) struct Layer {
     pub(crate) freed_blocks: u64,
     /// Bytes of data written to their place directly.
     pub(crate) direct_bytes: u64,
+}
+
+impl Layer {
+    /// The first data from a block on that waits for its place, with what follows it there.
+    pub(crate) fn waiting_from(&self, block: u64) -> Option<(u64, IoBuf)> {
+        let mut rest = self.deferred.range(block..).peekable();
+        let first = *rest.peek()?.0;
+        let run: Vec<&Bytes> = (first..first + PLACED_BLOCKS_MAX)
+            .map_while(|block| rest.next_if(|(at, _)| **at == block).map(|(_, data)| data))
+            .collect();
+        let mut buf = IoBuf::passing(run.len() * BLOCK as usize);
+        run.iter().for_each(|data| buf.append(data));
+        Some((first, buf))
+    }
 }
 
 /// Something read from the device, or known to be damaged.
@@ -62,7 +80,7 @@ pub(crate) struct Db {
     pub(crate) fresh: Fresh,
     /// Pages that go with the one that the last fault named.
     pub(crate) expected: Vec<PagePtr>,
-    /// Data of large writes whose device requests have not ended, by the first block of each request.
+    /// Data whose writes to its place have not ended, by the first block of each: large writes, and what has waited.
     pub(crate) direct: BTreeMap<u64, Bytes>,
     pub(crate) collections: BTreeMap<CollectionId, Collection>,
     /// What removed collections had, where objects are still there.
@@ -170,6 +188,17 @@ impl Db {
         }
     }
 
+    /// Data that waits since the last checkpoint began, from a block on or, where none is left behind it, from the first
+    /// on: it is on its way to its place now.
+    pub(crate) fn send_waiting(&mut self, from: u64) -> Option<(u64, Bytes)> {
+        let (first, data) = self.active.waiting_from(from).or_else(|| self.active.waiting_from(0))?;
+        let data = Bytes::from_owner(data);
+        let end = first + data.len() as u64 / BLOCK;
+        (first..end).for_each(|block| drop(self.active.deferred.remove(&block)));
+        self.direct.insert(first, data.clone());
+        Some((first, data))
+    }
+
     /// Bytes of data that may not be in their place yet.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let deferred = (self.active.deferred.len() + self.frozen.deferred.len()) as u64 * BLOCK;
@@ -247,12 +276,16 @@ impl Db {
 
     /// One holder less of these blocks; those that nobody holds are free after the next checkpoint.
     pub(crate) fn drop_blocks(&mut self, run: BlockRun) {
-        let before = self.active.freed.len();
         let mut free = Vec::new();
         self.shared.drop_run(run, &mut free);
-        self.active.freed_blocks += free.iter().map(|run| run.len).sum::<u64>();
+        for run in &free {
+            self.active.freed_blocks += run.len;
+            // What is written again needs no place.
+            while let Some((&block, _)) = self.active.deferred.range(run.start..run.end()).next() {
+                self.active.deferred.remove(&block);
+            }
+        }
         self.active.freed.extend(free);
-        debug_assert!(self.active.freed.len() >= before);
     }
 }
 

@@ -11,12 +11,16 @@ use crate::extent::tree::keys::Key;
 use bytes::Bytes;
 use core::ops::Bound;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as MapEntry;
 use std::sync::Arc;
 use wire::Encoder;
 
 /// Chunks of an object's map whose encoding fills a block: each has a checksum of 4 bytes for each of 64 blocks, and
 /// runs.
 const CHUNKS_A_BLOCK: u64 = 12;
+
+/// What an entry takes beside its key and value: its place in the map, and what the allocator rounds up.
+const ENTRY_OVERHEAD: usize = 128;
 
 /// What a key has.
 #[derive(Clone, Debug)]
@@ -37,6 +41,16 @@ impl Entry {
             Entry::Raw(value) => value.len() as u64 / BLOCK,
             Entry::Gone => 0,
         }
+    }
+
+    /// The bytes of memory it takes with its key, about. Objects share with those before them what has not changed.
+    fn held_bytes(&self, key: &Key) -> usize {
+        let value = match self {
+            Entry::Object(object) => object.held_bytes(),
+            Entry::Raw(value) => value.len(),
+            Entry::Gone => 0,
+        };
+        ENTRY_OVERHEAD + key.len() + value
     }
 
     /// The value for the tree; none where there is none.
@@ -60,6 +74,7 @@ pub(crate) struct Memtable {
     ranges: BTreeMap<Key, Key>,
     /// Blocks that large values take beyond a page of the usual size; those of values since replaced included.
     large_blocks: u64,
+    bytes: usize,
 }
 
 /// What a memtable says of a key.
@@ -96,7 +111,19 @@ impl Memtable {
 
     pub(crate) fn put(&mut self, key: Key, entry: Entry) {
         let (large, grows) = (entry.large_blocks(), matches!(entry, Entry::Raw(_)));
-        if self.puts.insert(key, entry).is_none() || grows {
+        self.bytes += entry.held_bytes(&key);
+        let at = self.puts.entry(key);
+        let before = match at {
+            MapEntry::Occupied(mut at) => {
+                self.bytes -= at.get().held_bytes(at.key());
+                Some(at.insert(entry))
+            }
+            MapEntry::Vacant(at) => {
+                at.insert(entry);
+                None
+            }
+        };
+        if before.is_none() || grows {
             self.large_blocks += large;
         }
     }
@@ -114,7 +141,9 @@ impl Memtable {
         while let Some((key, _)) = self.puts.range::<[u8], _>((Bound::Included(&*first), Bound::Excluded(&*end))).next()
         {
             let key = key.clone();
-            self.puts.remove(&key);
+            if let Some(entry) = self.puts.remove(&key) {
+                self.bytes -= entry.held_bytes(&key);
+            }
         }
         // Join with those that overlap or touch.
         while let Some((start, stop)) =
@@ -145,6 +174,11 @@ impl Memtable {
         let put = self.puts.range::<[u8], _>(bound).next().map(|(key, _)| key);
         let range = self.ranges.range::<[u8], _>(bound).next().map(|(key, _)| key);
         put.into_iter().chain(range).min().cloned()
+    }
+
+    /// The bytes of memory that its entries take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many entries it has.
@@ -182,6 +216,7 @@ mod tests {
             for n in 0..60 {
                 let said = table.look(&key(n));
                 assert_eq!(matches!(said, Said::Entry(_)), put.contains(&n));
+                assert_eq!(table.bytes(), put.len() * (ENTRY_OVERHEAD + 1));
                 assert_eq!(table.removes(&key(n)), removed.contains(&n));
                 let next = (n..60).find(|k| put.contains(k) || removed.contains(k)).map(key);
                 assert_eq!(table.next_change(&key(n)), next);

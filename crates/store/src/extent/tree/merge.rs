@@ -52,7 +52,7 @@ impl PageWriter {
         let ptr = PagePtr { block: run.start + self.filled, blocks: blocks as u32, crc: crc32c(CRC_SEED, &bytes) };
         self.pages.push(BlockRun::new(ptr.block, blocks));
         self.filled += blocks;
-        db.cache.keep_page(ptr.block, Arc::new(Page::parse(ptr, bytes)?));
+        db.cache.keep_written(ptr.block, Arc::new(Page::parse(ptr, bytes)?));
         Ok(ptr)
     }
 

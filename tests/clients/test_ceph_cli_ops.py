@@ -141,6 +141,14 @@ class Osds(Operator):
         self.assertEqual(place["up"], ceph_json("pg", "map", place["pgid"])["up"])
         self.assertRegex(ceph("osd", "map", POOL, "some-object").stdout, r"-> pg \S+ \(\S+\) -> up \(\[")
 
+    def test_maps_of_the_past(self):
+        # Whoever asked for an epoch whose map is kept whole, such as the first, brought the monitor down.
+        newest = ceph_json("osd", "stat")["epoch"]
+        for epoch in range(1, newest + 1):
+            self.assertEqual(ceph_json("osd", "dump", epoch)["epoch"], epoch)
+        self.assertIn("root default", ceph("osd", "tree", 1).stdout)
+        self.refused(ceph("osd", "dump", newest + 1000, check=False), 2, "ENOENT")
+
 
 class Groups(Operator):
     def test_lists(self):

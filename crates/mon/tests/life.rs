@@ -53,6 +53,25 @@ fn subscribers_can_follow_the_map_from_the_first_epoch() {
     assert_eq!(maps.last().map(|m| m.newest), Some(map.epoch));
 }
 
+/// Whoever asked for an epoch whose map was kept whole, such as the first, brought the monitor down: the range of steps
+/// from that map to itself ended before it began.
+#[test]
+fn the_map_of_any_epoch_that_is_kept_can_be_had() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    for at in 0..70 {
+        c.ok(admin, &format!(r#"{{"prefix":"osd pool create","pool":"p{at}","pg_num":1,"pgp_num":1,"size":1}}"#));
+    }
+    let newest = c.json(admin, "osd stat")["epoch"].as_u64().expect("a number");
+    assert!(newest > 70);
+    for epoch in 1..=newest {
+        let dump = c.ok(admin, &format!(r#"{{"prefix":"osd dump","format":"json","epoch":{epoch}}}"#));
+        let dump: serde_json::Value = serde_json::from_str(&dump).expect("JSON");
+        assert_eq!(dump["epoch"].as_u64(), Some(epoch));
+    }
+    let (code, _, _) = c.command(admin, &format!(r#"{{"prefix":"osd dump","epoch":{}}}"#, newest + 1));
+    assert_eq!(code, -2);
+}
+
 /// Clients ask for the next maps once, and again when they have come. Who was far behind was sent the first of them and
 /// counted as one who has all: asked again, the monitor had nothing more to say, and a client of long-gone OSDs waited for
 /// ever.

@@ -141,6 +141,7 @@ class Osds(Operator):
         self.assertEqual(place["up"], ceph_json("pg", "map", place["pgid"])["up"])
         self.assertRegex(ceph("osd", "map", POOL, "some-object").stdout, r"-> pg \S+ \(\S+\) -> up \(\[")
 
+
     def test_maps_of_the_past(self):
         # Whoever asked for an epoch whose map is kept whole, such as the first, brought the monitor down.
         newest = ceph_json("osd", "stat")["epoch"]
@@ -151,6 +152,19 @@ class Osds(Operator):
 
 
 class Groups(Operator):
+    def test_an_operator_chooses_who_leads(self):
+        # It peered without end: the group wished for the leader whom CRUSH puts first, the map stayed with the other.
+        self.clean()
+        pg = ceph_json("pg", "ls-by-pool", POOL)["pg_stats"][0]
+        chosen = pg["acting"][1]
+        ceph("osd", "primary-temp", pg["pgid"], f"osd.{chosen}")
+        wait_for(lambda: ceph_json("pg", pg["pgid"], "query")["info"]["stats"]["acting_primary"] == chosen,
+                 "it leads", seconds=30, period=0.3)
+        self.clean()
+        ceph("osd", "down", chosen)
+        self.clean()
+        wait_for(lambda: ceph_json("osd", "dump")["primary_temp"] == [], "the choice ends with its OSD", seconds=30)
+
     def test_lists(self):
         everything = {pg["pgid"] for pg in ceph_json("pg", "ls")["pg_stats"]}
         mine = ceph_json("pg", "ls-by-pool", POOL)["pg_stats"]

@@ -238,7 +238,10 @@ impl OsdMapService {
             })
             .map(|(pg, _)| *pg)
             .collect();
-        let orphans: Vec<_> = next.primary_temp.keys().filter(|pg| !next.pg_exists(**pg)).copied().collect();
+        let orphans: Vec<_> = (next.primary_temp.iter())
+            .filter(|(pg, primary)| !next.pg_exists(**pg) || next.is_down(**primary))
+            .map(|(pg, _)| *pg)
+            .collect();
         let upmaps: Vec<_> = next.pg_upmap.keys().filter(|pg| !next.pg_exists(**pg)).copied().collect();
         let items: Vec<_> = next.pg_upmap_items.keys().filter(|pg| !next.pg_exists(**pg)).copied().collect();
         let inc = self.change();

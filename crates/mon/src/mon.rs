@@ -411,7 +411,7 @@ impl Mon {
         self.reports.follow(now, self.osds.map());
         self.stats.forget_stale(self.osds.map());
         self.drop_pg_creates();
-        self.daemon_reports.follow(self.osds.map());
+        self.daemon_reports.follow(self.osds.map(), |conn| self.sessions.get(conn).is_some());
         for (conn, boot) in core::mem::take(&mut self.deferred_boots) {
             self.boot_osd(now, conn, boot);
         }

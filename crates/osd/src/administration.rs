@@ -90,6 +90,8 @@ impl Osd {
         self.apply_recovery_options();
         self.apply_slot_options();
         self.apply_scrub_options();
+        // There may be room for more requests than before.
+        self.let_go_on();
     }
 }
 

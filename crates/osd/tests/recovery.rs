@@ -67,6 +67,9 @@ fn objects_come_in_pieces_as_large_as_an_option_says() {
     assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
     let dump = c.admin(replica, r#"{"prefix":"perf dump"}"#);
     assert_eq!(dump["osd"]["subop_push"].as_u64(), Some(8));
+    assert_eq!(dump["osd"]["recovery_bytes"].as_u64(), Some(1 << 20));
+    let dump = c.admin(primary, r#"{"prefix":"perf dump"}"#);
+    assert_eq!(dump["osd"]["recovery_ops"].as_u64(), Some(1));
     c.kill(primary);
     c.settle();
     assert!(c.read("o0").expect("its copies") == large);

@@ -150,6 +150,21 @@ class Osds(Operator):
         self.assertIn("root default", ceph("osd", "tree", 1).stdout)
         self.refused(ceph("osd", "dump", newest + 1000, check=False), 2, "ENOENT")
 
+    def test_use_and_targets_of_pools(self):
+        ceph("osd", "pool", "set", POOL, "target_size_ratio", "0.5")
+        try:
+            line = next(line for line in ceph_json("osd", "pool", "autoscale-status") if line["pool_name"] == POOL)
+            self.assertEqual((line["raw_used_rate"], line["target_ratio"], line["bias"]), (3.0, 0.5, 1.0))
+            self.assertEqual(line["effective_target_ratio"], 1.0)
+            self.assertGreater(line["subtree_capacity"], 0)
+            heading, *rows = ceph("osd", "pool", "autoscale-status").stdout.splitlines()
+            self.assertEqual(heading.split(), ["POOL", "SIZE", "TARGET", "SIZE", "RATE", "RAW", "CAPACITY", "RATIO", "TARGET",
+                                               "RATIO", "EFFECTIVE", "RATIO", "BIAS", "PG_NUM", "NEW", "PG_NUM",
+                                               "AUTOSCALE", "BULK"])
+            self.assertTrue(any(row.startswith(f"{POOL} ") for row in rows), rows)
+        finally:
+            ceph("osd", "pool", "set", POOL, "target_size_ratio", "0")
+
 
 class Groups(Operator):
     def test_an_operator_chooses_who_leads(self):

@@ -191,6 +191,7 @@ class Groups(Operator):
             self.assertEqual(led & {pg["pgid"] for pg in mine},
                              {pg["pgid"] for pg in mine if pg["acting_primary"] == osd})
             self.assertLessEqual(led, on_it)
+        self.refused(ceph("pg", "ls-by-osd", "osd.99", check=False), 11, "osd 99 is not up")
         self.clean()
         self.assertEqual(ceph_json("pg", "ls", "degraded").get("pg_stats", []), [])
 

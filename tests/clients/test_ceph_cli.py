@@ -129,6 +129,7 @@ class CephCli(unittest.TestCase):
         self.assertNotIn("osd_max_backfills", ceph("config", "dump").stdout)
         self.refused(ceph("config", "set", "osd", "osd_max_backfills", "many", check=False), 22, "EINVAL")
         self.refused(ceph("config", "set", "osd", "no_such_option", "1", check=False), 22, "EINVAL")
+        self.refused(ceph("config", "set", "osd", "mon_host", "10.0.0.1", check=False), 22, "special")
 
     def test_daemons_answer_for_themselves(self):
         version = json.loads(ceph("tell", "osd.0", "version").stdout)

@@ -142,7 +142,44 @@ class Osds(Operator):
         self.assertRegex(ceph("osd", "map", POOL, "some-object").stdout, r"-> pg \S+ \(\S+\) -> up \(\[")
 
 
+    def test_maps_of_the_past(self):
+        # Whoever asked for an epoch whose map is kept whole, such as the first, brought the monitor down.
+        newest = ceph_json("osd", "stat")["epoch"]
+        for epoch in range(1, newest + 1):
+            self.assertEqual(ceph_json("osd", "dump", epoch)["epoch"], epoch)
+        self.assertIn("root default", ceph("osd", "tree", 1).stdout)
+        self.refused(ceph("osd", "dump", newest + 1000, check=False), 2, "ENOENT")
+
+    def test_use_and_targets_of_pools(self):
+        ceph("osd", "pool", "set", POOL, "target_size_ratio", "0.5")
+        try:
+            line = next(line for line in ceph_json("osd", "pool", "autoscale-status") if line["pool_name"] == POOL)
+            self.assertEqual((line["raw_used_rate"], line["target_ratio"], line["bias"]), (3.0, 0.5, 1.0))
+            self.assertEqual(line["effective_target_ratio"], 1.0)
+            self.assertGreater(line["subtree_capacity"], 0)
+            heading, *rows = ceph("osd", "pool", "autoscale-status").stdout.splitlines()
+            self.assertEqual(heading.split(), ["POOL", "SIZE", "TARGET", "SIZE", "RATE", "RAW", "CAPACITY", "RATIO", "TARGET",
+                                               "RATIO", "EFFECTIVE", "RATIO", "BIAS", "PG_NUM", "NEW", "PG_NUM",
+                                               "AUTOSCALE", "BULK"])
+            self.assertTrue(any(row.startswith(f"{POOL} ") for row in rows), rows)
+        finally:
+            ceph("osd", "pool", "set", POOL, "target_size_ratio", "0")
+
+
 class Groups(Operator):
+    def test_an_operator_chooses_who_leads(self):
+        # It peered without end: the group wished for the leader whom CRUSH puts first, the map stayed with the other.
+        self.clean()
+        pg = ceph_json("pg", "ls-by-pool", POOL)["pg_stats"][0]
+        chosen = pg["acting"][1]
+        ceph("osd", "primary-temp", pg["pgid"], f"osd.{chosen}")
+        wait_for(lambda: ceph_json("pg", pg["pgid"], "query")["info"]["stats"]["acting_primary"] == chosen,
+                 "it leads", seconds=30, period=0.3)
+        self.clean()
+        ceph("osd", "down", chosen)
+        self.clean()
+        wait_for(lambda: ceph_json("osd", "dump")["primary_temp"] == [], "the choice ends with its OSD", seconds=30)
+
     def test_lists(self):
         everything = {pg["pgid"] for pg in ceph_json("pg", "ls")["pg_stats"]}
         mine = ceph_json("pg", "ls-by-pool", POOL)["pg_stats"]
@@ -154,6 +191,7 @@ class Groups(Operator):
             self.assertEqual(led & {pg["pgid"] for pg in mine},
                              {pg["pgid"] for pg in mine if pg["acting_primary"] == osd})
             self.assertLessEqual(led, on_it)
+        self.refused(ceph("pg", "ls-by-osd", "osd.99", check=False), 11, "osd 99 is not up")
         self.clean()
         self.assertEqual(ceph_json("pg", "ls", "degraded").get("pg_stats", []), [])
 

@@ -160,7 +160,9 @@ class MetricsTest(unittest.TestCase):
 
     NAMES = """health_status osd_up osd_in osd_metadata osd_apply_latency_ms pool_metadata pool_stored pool_rd
         pool_wr_bytes cluster_total_bytes cluster_total_used_bytes pg_active pg_clean pg_total mon_quorum_status
-        mon_metadata osd_flag_noout osd_op_r osd_op_r_latency_sum osd_op_r_latency_count num_objects_degraded"""
+        mon_metadata osd_flag_noout osd_op_r osd_op_r_latency_sum osd_op_r_latency_count num_objects_degraded
+        osd_recovery_ops osd_recovery_bytes osd_numpg_removing pool_recovering_bytes_per_sec
+        pool_num_objects_recovered"""
 
     def setUp(self):
         if "loligo" not in run("ceph", "version").stdout:

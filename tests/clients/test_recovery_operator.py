@@ -111,6 +111,21 @@ class Steering(unittest.TestCase):
                 ceph("osd", "in", self.osd)
                 wait_for(lambda: clean_with(self.osd), "they are back", 90, 0.3)
 
+    def test_progress_is_shown(self):
+        events = lambda: [event["message"] for event in ceph_json("status")["progress_events"].values()]
+        recovers = lambda: any(message.startswith("Global Recovery Event (") for message in events())
+        ceph("osd", "set", "nobackfill")
+        ceph("osd", "out", self.osd)
+        wait_for(recovers, "it is shown that groups are to move", 60, 0.3)
+        self.assertRegex(ceph("status").stdout, r"(?s)  progress:\n.*    Global Recovery Event \(\S+\)\n +\[=*\.*\]")
+        self.assertIn("Global Recovery Event (", ceph("progress").stdout)
+        ceph("osd", "unset", "nobackfill")
+        wait_for(lambda: clean_without(self.osd), "they have moved", 90, 0.3)
+        wait_for(lambda: not recovers(), "that is over", 60, 0.3)
+        completed = ceph_json("progress", "json")["completed"]
+        self.assertIn("Global Recovery Event", [event["message"] for event in completed])
+        self.assertIn("[Complete]: Global Recovery Event", ceph("progress").stdout)
+
     def test_a_forced_group_says_so_until_it_is_clean(self):
         ceph("osd", "set", "nobackfill")
         ceph("osd", "out", self.osd)

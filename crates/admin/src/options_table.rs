@@ -80,8 +80,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("auth_mon_ticket_ttl", Float, "259200.000000", "Seconds that a ticket for the monitor lasts").min(1.0),
     option("auth_service_ticket_ttl", Float, "3600.000000", "Seconds that a ticket for a service lasts").min(1.0),
     option("auth_allow_insecure_global_id_reclaim", Bool, "false", "Let clients reclaim a global id without proof"),
-    option("ms_bind_port_min", Int, "6800", "The lowest port a daemon binds").startup().nowhere(),
-    option("ms_bind_port_max", Int, "7300", "The highest port a daemon binds").startup().nowhere(),
+    option("ms_bind_port_min", Int, "6800", "The lowest port an OSD binds").startup(),
+    option("ms_bind_port_max", Int, "7568", "The highest port an OSD binds").startup(),
     option("ms_cluster_mode", Text, "crc secure", "Connection modes between daemons, favourite first")
         .basic()
         .some_of(MODES),
@@ -255,7 +255,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "100",
         "Objects that a primary may lack at most to lead while it recovers",
     ),
-    option("osd_recovery_max_chunk", Size, "8388608", "Bytes of one recovery push").nowhere(),
+    option("osd_recovery_max_chunk", Size, "8388608", "Data bytes of one recovery push").min(65_536.0).max(8_388_608.0),
     option("osd_recovery_op_priority", Uint, "3", "Priority of recovery").min(1.0).max(63.0),
     option("osd_client_op_priority", Uint, "63", "Priority of clients' operations").min(1.0).max(63.0),
     option("osd_recovery_sleep", Float, "0.000000", "Seconds between recoveries; 0 for the device's default"),
@@ -335,7 +335,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_min_pg_log_entries", Uint, "250", "Log entries a placement group keeps at least").min(1.0),
     option("osd_max_pg_log_entries", Uint, "10000", "Log entries a placement group keeps at most").min(1.0),
     option("osd_pg_log_trim_min", Uint, "100", "Log entries that one trim removes at least").min(1.0),
-    option("osd_pg_log_dups_tracked", Uint, "3000", "Requests remembered beyond the log").nowhere(),
+    option("osd_pg_log_dups_tracked", Uint, "3000", "Requests remembered beyond the log").max(10_000.0),
     option("osd_max_object_size", Size, "134217728", "Bytes of an object at most").max(134_217_728.0),
     option("osd_max_object_name_len", Uint, "2048", "Bytes of an object's name at most").max(2048.0),
     option("osd_max_object_namespace_len", Uint, "256", "Bytes of a namespace's name at most").max(256.0),

@@ -32,7 +32,8 @@ pub(crate) const EMBEDDED: &str = "loligo";
 pub(crate) const LOG_PATH: &str = "bluestore_block_wal_path";
 pub(crate) const META_PATH: &str = "bluestore_block_db_path";
 
-/// The range of ports that Ceph's daemons choose from (`ms_bind_port_min`, `ms_bind_port_max`).
+/// The range of ports that OSDs choose from, unless `ms_bind_port_min` and `ms_bind_port_max` say otherwise: that of Ceph's
+/// newer releases.
 const OSD_PORTS: std::ops::RangeInclusive<u16> = 6800..=7568;
 
 /// What `ceph.conf` and the directory say about a cluster.
@@ -118,6 +119,12 @@ impl ClusterConfig {
         Some(PathBuf::from(admin::settings::expand(path, entity)))
     }
 
+    /// The port that an option names.
+    fn port(&self, entity: &str, option: &str, default: u16) -> anyhow::Result<u16> {
+        let Some(text) = self.conf.get(entity, option) else { return Ok(default) };
+        text.parse().with_context(|| format!("{}: {option} is `{text}`, no port", self.conf_path.display()))
+    }
+
     /// The connection modes of an option such as `ms_service_mode`, favourite first.
     fn modes(&self, entity: &str, option: &str, default: &str) -> anyhow::Result<Vec<ConMode>> {
         let text = self.conf.get(entity, option).unwrap_or(default);
@@ -173,8 +180,10 @@ fn mon_setup(dir: &ClusterDir, cluster: &ClusterConfig) -> anyhow::Result<MonSet
 /// A socket at any of the daemons' ports.
 fn free_listener(cluster: &ClusterConfig, name: &str) -> anyhow::Result<TcpListener> {
     let host = cluster.host(name)?;
-    let bound = OSD_PORTS.clone().find_map(|port| TcpListener::bind((host, port)).ok());
-    bound.with_context(|| format!("{name}: no free port on {host} from {} to {}", OSD_PORTS.start(), OSD_PORTS.end()))
+    let first = cluster.port(name, "ms_bind_port_min", *OSD_PORTS.start())?;
+    let last = cluster.port(name, "ms_bind_port_max", *OSD_PORTS.end())?;
+    let bound = (first..=last).find_map(|port| TcpListener::bind((host, port)).ok());
+    bound.with_context(|| format!("{name}: no free port on {host} from {first} to {last}"))
 }
 
 fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub>) -> anyhow::Result<OsdSetup> {

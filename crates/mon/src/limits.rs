@@ -48,3 +48,6 @@ pub const COUNTERS_PER_DAEMON_MAX: usize = 4096;
 
 /// How often the monitor looks at its clocks: beacons' grace, down-out, expired blocklist entries, ticket keys.
 pub const TICK: Duration = Duration::from_secs(1);
+
+/// Recoveries of the past that `progress` shows (`max_completed_events` of Ceph's module).
+pub const PROGRESS_EVENTS_KEPT_MAX: usize = 50;

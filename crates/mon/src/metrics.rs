@@ -20,6 +20,15 @@ const PRIORITY_MIN: u8 = 5;
 const OSD_FLAGS: [&str; 9] =
     ["noup", "nodown", "noout", "noin", "nobackfill", "norebalance", "norecover", "noscrub", "nodeep-scrub"];
 
+/// What is told of a pool's recovery (`OSD_POOL_STATS` there); 0 where nothing recovers.
+const RECOVERY_FIGURES: [&str; 5] = [
+    "recovering_objects_per_sec",
+    "recovering_bytes_per_sec",
+    "recovering_keys_per_sec",
+    "num_objects_recovered",
+    "num_bytes_recovered",
+];
+
 /// A pool's figures: the name here, and the member of `df`'s answer that has it.
 const POOL_FIGURES: [&str; 16] = [
     "max_avail",
@@ -265,6 +274,11 @@ impl Mon {
                 let kind = if grows { "counter" } else { "gauge" };
                 let (name, help) = (format!("pool_{figure}"), format!("DF pool {figure}"));
                 page.add(kind, &name, &help, &label, number(stats.member(figure)));
+            }
+            let recovery = self.stats.pool_rates(*id).recovery_value();
+            for figure in RECOVERY_FIGURES {
+                let (name, help) = (format!("pool_{figure}"), format!("OSD pool stats: {figure}"));
+                page.add("gauge", &name, &help, &label, number(recovery.member(figure)));
             }
             let none = BTreeMap::new();
             let states = by_pool.get(id).unwrap_or(&none);

@@ -23,8 +23,10 @@ use crate::services::log::{LogLevel as ClusterLevel, LogService};
 use crate::services::mon_map::MonMapService;
 use crate::services::osd_map::OsdMapService;
 use crate::services::osd_reports::OsdReports;
+use crate::services::progress::Progress;
 use crate::services::purged_snaps::PurgedSnaps;
 use crate::services::stats::StatsService;
+use crate::services::stats::all_pgs;
 use crate::sessions::Sessions;
 use crate::store::{BadStore, Batch, BatchWrites, Image, StoreKey};
 use crate::tracking::{Requests, describe};
@@ -32,6 +34,7 @@ use admin::Administered;
 use base::rng::SecretRng;
 use base::{Epoch, Instant, OsdId, PoolId};
 use bytes::Bytes;
+use maps::stats::PgState;
 use std::collections::BTreeMap;
 use wire::auth::{Auth, ConMode};
 use wire::cephx::{AuthName, EntityAuth, KeyServerConfig};
@@ -138,6 +141,8 @@ pub struct Mon {
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) counters: Counters,
     pub(crate) daemon_reports: DaemonReports,
+    /// How far recovery is.
+    pub(crate) progress: Progress,
     /// For how many ticks merges have been pending.
     pub(crate) merge_ticks: BTreeMap<PoolId, u32>,
     pub(crate) requests: Requests,
@@ -205,6 +210,7 @@ impl Mon {
             overrides: BTreeMap::new(),
             counters: Counters::default(),
             daemon_reports: DaemonReports::default(),
+            progress: Progress::default(),
             merge_ticks: BTreeMap::new(),
             requests: Requests::default(),
             metrics_url: None,
@@ -330,11 +336,22 @@ impl Mon {
         self.stats.check_invariants();
     }
 
+    fn follow_recovery(&mut self, now: Instant) {
+        let map = self.osds.map();
+        let is_clean = |state: Option<PgState>| state.is_some_and(|state| state.contains(PgState::CLEAN));
+        let unclean = all_pgs(map).filter(|pg| !is_clean(self.stats.state(*pg))).count() as u64;
+        let sum = self.stats.sum();
+        let counts = sum.counts();
+        let copies = counts.num_objects_degraded.saturating_add(counts.num_objects_misplaced);
+        self.progress.follow(now, u64::try_from(copies).unwrap_or(0), unclean);
+    }
+
     fn tick(&mut self, now: Instant) {
         self.auth.mon.rotate(now);
         self.expire_blocklist(now);
         self.watch_osds(now);
         self.stats.tick(now);
+        self.follow_recovery(now);
         self.watch_fullness(now);
         self.step_pg_nums();
         self.watch_health(now);
@@ -411,7 +428,7 @@ impl Mon {
         self.reports.follow(now, self.osds.map());
         self.stats.forget_stale(self.osds.map());
         self.drop_pg_creates();
-        self.daemon_reports.follow(self.osds.map());
+        self.daemon_reports.follow(self.osds.map(), |conn| self.sessions.get(conn).is_some());
         for (conn, boot) in core::mem::take(&mut self.deferred_boots) {
             self.boot_osd(now, conn, boot);
         }

@@ -166,9 +166,15 @@ impl Mon {
             let leads =
                 next.pg_to_up_acting(pg).concerns(osd) || next.pg_temp.get(&pg).is_some_and(|t| t.contains(&osd));
             let same = next.pg_temp.get(&pg).map_or(wish.is_empty(), |have| *have == wish);
-            if next.pg_exists(pg) && members_exist && leads && (m.forced || !same) {
+            let pinned = next.primary_temp.contains_key(&pg);
+            if next.pg_exists(pg) && members_exist && leads && (m.forced || pinned || !same) {
                 self.raise_up_thru(osd, m.epoch);
-                self.osds.change().new_pg_temp.insert(pg, wish);
+                // The wish says who leads, too: by the order of its members.
+                let change = self.osds.change();
+                change.new_pg_temp.insert(pg, wish);
+                if pinned {
+                    change.new_primary_temp.insert(pg, OsdId::NONE);
+                }
             }
         }
     }

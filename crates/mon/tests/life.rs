@@ -2,11 +2,12 @@
 
 mod cluster;
 
-use base::{Duration, Epoch, OsdId};
+use base::{Duration, Epoch, OsdId, PgId, PoolId};
 use cluster::{Cluster, addrs, osd_maps};
 use maps::{Incremental, OsdMap};
+use std::collections::BTreeMap;
 use wire::codec::Decode;
-use wire::messages::{Message, MonSubscribe, OsdFailure, OsdMarkMeDown, PaxosHead, Subscription};
+use wire::messages::{Message, MonSubscribe, OsdFailure, OsdMarkMeDown, OsdPgTemp, PaxosHead, Subscription};
 
 #[test]
 fn osds_that_start_together_need_few_commits_and_all_come_up() {
@@ -51,6 +52,47 @@ fn subscribers_can_follow_the_map_from_the_first_epoch() {
     let maps = osd_maps(c.received(other));
     assert!(maps[0].full.contains_key(&Epoch(1)));
     assert_eq!(maps.last().map(|m| m.newest), Some(map.epoch));
+}
+
+/// Whoever asked for an epoch whose map was kept whole, such as the first, brought the monitor down: the range of steps
+/// from that map to itself ended before it began.
+#[test]
+fn the_map_of_any_epoch_that_is_kept_can_be_had() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    for at in 0..70 {
+        c.ok(admin, &format!(r#"{{"prefix":"osd pool create","pool":"p{at}","pg_num":1,"pgp_num":1,"size":1}}"#));
+    }
+    let newest = c.json(admin, "osd stat")["epoch"].as_u64().expect("a number");
+    assert!(newest > 70);
+    for epoch in 1..=newest {
+        let dump = c.ok(admin, &format!(r#"{{"prefix":"osd dump","format":"json","epoch":{epoch}}}"#));
+        let dump: serde_json::Value = serde_json::from_str(&dump).expect("JSON");
+        assert_eq!(dump["epoch"].as_u64(), Some(epoch));
+    }
+    let (code, _, _) = c.command(admin, &format!(r#"{{"prefix":"osd dump","epoch":{}}}"#, newest + 1));
+    assert_eq!(code, -2);
+}
+
+/// What an OSD wishes says who leads, too. Where an operator's choice of a leader stayed, and the OSD wished for another,
+/// they disagreed for ever and the group never served again.
+#[test]
+fn a_choice_of_who_leads_ends_with_a_wish_for_others_or_with_its_osd() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    c.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":1,"pgp_num":1,"size":3}"#);
+    let pg = PgId::new(PoolId(1), 0);
+    let chosen = |c: &mut Cluster| c.json(admin, "osd dump")["primary_temp"].as_array().map(Vec::len);
+    let choose = r#"{"prefix":"osd primary-temp","pgid":"1.0","id":"osd.1"}"#;
+    c.ok(admin, choose);
+    assert_eq!(chosen(&mut c), Some(1));
+    let leader = c.osd_session(1, 6810);
+    c.send(leader, OsdPgTemp { epoch: Epoch(9), pg_temp: BTreeMap::from([(pg, vec![])]), ..OsdPgTemp::default() });
+    c.pass(Duration::from_secs(1));
+    assert_eq!(chosen(&mut c), Some(0));
+    c.ok(admin, choose);
+    assert_eq!(chosen(&mut c), Some(1));
+    c.ok(admin, r#"{"prefix":"osd down","ids":["1"]}"#);
+    c.pass(Duration::from_secs(1));
+    assert_eq!(chosen(&mut c), Some(0));
 }
 
 /// Clients ask for the next maps once, and again when they have come. Who was far behind was sent the first of them and

@@ -74,6 +74,12 @@ const CAPTURED: &[(&str, i32, &str)] = &[
         -22,
         "unrecognized config target 'nosuch.x'",
     ),
+    (
+        r#"{"prefix":"config set","who":"osd","name":"mon_host","value":"10.0.0.1"}"#,
+        -22,
+        "mon_host is special and cannot be stored by the mon",
+    ),
+    (r#"{"prefix":"pg ls-by-osd","osd":"osd.9"}"#, -11, "osd 9 is not up"),
     (r#"{"prefix":"config show","who":"osd.99"}"#, -2, "no config state for daemon osd.99"),
     (r#"{"prefix":"osd pool create","pool":"new1","pg_num":8}"#, 0, "pool 'new1' created"),
     (r#"{"prefix":"osd pool set","pool":"new1","var":"size","val":"2"}"#, 0, "set pool 2 size to 2"),

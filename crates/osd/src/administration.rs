@@ -4,7 +4,7 @@
 
 use crate::commands;
 use crate::counters::QosCounters;
-use crate::limits::LOG_ENTRIES_MAX;
+use crate::limits::{LOG_ENTRIES_MAX, PUSH_BYTES_MAX, PUSH_BYTES_MIN};
 use crate::ops::tuning::Tuning;
 use crate::osd::Osd;
 use crate::pg::acting::RecoveryLimits;
@@ -90,6 +90,8 @@ impl Osd {
         self.apply_recovery_options();
         self.apply_slot_options();
         self.apply_scrub_options();
+        // There may be room for more requests than before.
+        self.let_go_on();
     }
 }
 
@@ -141,6 +143,9 @@ impl Osd {
         let keep = LOG_ENTRIES_MAX.max(least).min(settings.number("osd_max_pg_log_entries") as usize);
         let batch = settings.number("osd_pg_log_trim_min") as usize;
         self.core.log_bounds = (keep, batch.min(keep));
+        self.core.log_remembered_max = settings.number("osd_pg_log_dups_tracked") as usize;
+        let piece = settings.number("osd_recovery_max_chunk") as u64;
+        self.core.push_bytes_max = piece.clamp(PUSH_BYTES_MIN, PUSH_BYTES_MAX);
     }
 }
 

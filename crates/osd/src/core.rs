@@ -9,7 +9,7 @@ use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
 use crate::deletion::Deletions;
 use crate::heartbeats::Heartbeats;
-use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, USUAL_OBJECT_BYTES};
+use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, LOG_ENTRIES_REMEMBERED, PUSH_BYTES_MAX, USUAL_OBJECT_BYTES};
 use crate::map_follower::MapBlobs;
 use crate::ops::tuning::Tuning;
 use crate::peers::Peers;
@@ -174,6 +174,10 @@ pub struct Core {
     pub wishes: Wishes,
     /// Log entries that a PG keeps, and how many one trim removes at the least.
     pub log_bounds: (usize, usize),
+    /// Older entries that a PG remembers (`osd_pg_log_dups_tracked`).
+    pub log_remembered_max: usize,
+    /// The most data bytes of one piece of an object that another member copies (`osd_recovery_max_chunk`).
+    pub push_bytes_max: u64,
     /// Who serves while it recovers.
     pub recovery_limits: RecoveryLimits,
     /// When PGs get turns of trimming removed snapshots.
@@ -257,6 +261,8 @@ impl Core {
             tenants: TenantTable::default(),
             wishes: Wishes::default(),
             log_bounds: (LOG_ENTRIES_MAX, 1),
+            log_remembered_max: LOG_ENTRIES_REMEMBERED,
+            push_bytes_max: PUSH_BYTES_MAX,
             recovery_limits: RecoveryLimits::default(),
             trims: TrimPace::default(),
             up_thru_wanted: Epoch(0),

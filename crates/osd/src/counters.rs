@@ -50,11 +50,13 @@ admin::counters! {
         subop_pull: Counter ["", 0, None] "Pieces of objects that others asked for";
         subop_push: Counter ["", 0, None] "Pieces of objects that came";
         subop_push_in_bytes: Counter ["", 0, Bytes] "Bytes of pieces of objects that came";
+        recovery_ops: Counter ["rop", 8, None] "Recoveries of objects that were begun";
+        recovery_bytes: Counter ["rbt", 8, Bytes] "Bytes of objects that recovery brought here";
         numpg: Gauge ["pgs", 5, None] "Placement groups here";
         numpg_primary: Gauge ["", 0, None] "Placement groups that this OSD leads";
         numpg_replica: Gauge ["", 0, None] "Placement groups that this OSD follows";
         numpg_stray: Gauge ["", 0, None] "Placement groups that belong elsewhere";
-        numpg_removing: Gauge ["", 0, None] "Placement groups that are being deleted";
+        numpg_removing: Gauge ["", 5, None] "Placement groups that are being deleted";
         heartbeat_to_peers: Gauge ["", 0, None] "OSDs that this one watches";
         map_messages: Counter ["", 0, None] "Messages with OSD maps";
         map_message_epochs: Counter ["", 0, None] "OSD maps in them";

@@ -66,7 +66,7 @@ pub const SNAP_TRIM_CLONES_PER_TURN: u64 = 8;
 /// Log entries that a PG keeps, within `osd_min_pg_log_entries` and `osd_max_pg_log_entries`: how far back a returning
 /// member is brought up to date without being filled. Entries not durable everywhere are never trimmed.
 pub const LOG_ENTRIES_MAX: usize = 2000;
-/// Older entries that a PG remembers, so that it recognises resent requests (`osd_pg_log_dups_tracked`).
+/// Older entries that a PG remembers, so that it recognises resent requests, unless `osd_pg_log_dups_tracked` says otherwise.
 pub const LOG_ENTRIES_REMEMBERED: usize = 3000;
 
 /// What a read to an object's end is taken to cost at the most, before its size is known: most objects are at most so
@@ -109,8 +109,10 @@ pub const MAPS_PER_MESSAGE_MAX: usize = 40;
 /// Objects of one part of a member's filling (the sense of `osd_backfill_scan_max`): the message has some 100 bytes of
 /// each, and so many may be missing at once.
 pub const BACKFILL_HEADS_MAX: usize = 512;
-/// The most data bytes of one piece of a copied object (`osd_recovery_max_chunk`).
+/// The most data bytes of one piece of a copied object; `osd_recovery_max_chunk` may lower it.
 pub const PUSH_BYTES_MAX: u64 = 8 << 20;
+/// The least of that: each piece is a round trip and a transaction.
+pub const PUSH_BYTES_MIN: u64 = 64 << 10;
 /// The most objects whose recovery an OSD has under way, whatever `osd_recovery_max_active` says: their pieces may all wait
 /// for the same peer, on the session that writes take, and that is given up where more than 512 MiB wait.
 pub const RECOVERIES_MAX: usize = 32;

@@ -67,6 +67,7 @@ impl Osd {
             Message::PgPush(m) => {
                 core.counters.subop_push.inc();
                 core.counters.subop_push_in_bytes.add(m.bytes.len() as u64);
+                core.counters.recovery_bytes.add(m.bytes.len() as u64);
                 pg.handle_push(core, from, *m);
             }
             Message::PgCommittedQuery(m) => pg.handle_committed_query(core, conn, &m),

@@ -3,9 +3,9 @@
 //! Owns the throttle: requests and their bytes count from their arrival to their answer. A session may use as much as
 //! is left free by all: one alone gets half of the OSD, n get an (n+1)th each, and there is always room for one more
 //! (dynamic thresholds, as shared-memory switches have them: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). A client
-//! beyond its share is asked to hold its requests (`Backoff`), placement group by placement group, until it uses no
-//! more than half of what is free and few of those that the group had then are left: who goes on sends them all again, and
-//! takes answers to the new attempts only.
+//! beyond its share is asked to hold its requests (`Backoff`), placement group by placement group, until it uses little of
+//! what is free, or no more than half of it and few of those that the group had then are left: who goes on sends them all
+//! again, and takes answers to the new attempts only.
 //!
 //! A back-off ends when the client has been told to go on and has said that it held: what comes before that was sent
 //! before, and could overtake what was dropped (so in Ceph, v16.2 `src/osd/Session.cc`, `ack_backoff`).
@@ -58,7 +58,7 @@ impl Session {
 }
 
 /// Who was held because of its share goes on when of what it had in hand in the placement group no more than one in so
-/// many is left.
+/// many is left, or it uses no more than such a part of what is free.
 const LEFT_ONE_IN: usize = 8;
 
 /// A back-off.
@@ -271,11 +271,13 @@ impl Sessions {
         for conn in self.holding.clone() {
             let Some(session) = self.sessions.get_mut(&conn) else { continue };
             let (requests, bytes) = (session.usage.requests(), session.usage.bytes());
-            let has_room = 2 * requests <= free_requests && 2 * bytes <= free_bytes;
+            let uses = |part: usize| part * requests <= free_requests && part * bytes <= free_bytes;
+            let (much, little) = (!uses(2), uses(LEFT_ONE_IN));
             let by_pg = &session.by_pg;
             let left = |pg: &PgId| by_pg.get(pg).map_or(0, |usage| usage.requests());
             session.holding.retain(|held, hold| {
-                let drained = || hold.until == Until::Drained && has_room && LEFT_ONE_IN * left(held) <= hold.in_hand;
+                let few = || !much && LEFT_ONE_IN * left(held) <= hold.in_hand;
+                let drained = || hold.until == Until::Drained && (little || few());
                 if !hold.over && pg.map_or_else(drained, |pg| pg == *held) {
                     out.push((conn, *held, hold.id));
                     hold.over = true;
@@ -373,7 +375,7 @@ mod tests {
     fn who_holds_goes_on_when_few_of_its_requests_are_left_in_the_group() {
         let mut s = sessions(1);
         let (conn, other) = (ConnId(0), PgId::new(PoolId(1), 1));
-        let elsewhere = s.admit(conn, other, 0).expect("there is room");
+        let elsewhere: Vec<Share> = (0..1000).map(|_| s.admit(conn, other, 0).expect("there is room")).collect();
         let mut shares = fill(&mut s, 0, 0);
         let full = shares.len();
         let id = s.hold(conn, PG, Until::Drained).expect("a session");
@@ -410,11 +412,15 @@ mod tests {
         let (mut wanted, mut rounds) = ((0..100).collect::<BTreeSet<u32>>(), 0);
         // What is in hand, in order, with the round in which it was sent.
         let mut in_hand = std::collections::VecDeque::new();
-        while !wanted.is_empty() {
+        loop {
             rounds += 1;
             assert!(rounds < 100, "{} are never answered", wanted.len());
+            let before = in_hand.len();
             let taken = wanted.iter().map_while(|tid| Some((*tid, s.admit(conn, PG, 0)?)));
             in_hand.extend(taken.map(|(tid, share)| (tid, rounds, share)));
+            if in_hand.len() - before == wanted.len() {
+                break;
+            }
             let id = s.hold(conn, PG, Until::Drained).expect("a session");
             s.heard(conn, PG, id);
             while s.resume(None).is_empty() {

@@ -2,7 +2,7 @@
 
 mod harness;
 
-use base::{Duration, PgId};
+use base::{Duration, OsdId, PgId};
 use harness::{Cluster, POOL, open};
 use maps::stats::{PgStat, PgState};
 
@@ -99,6 +99,28 @@ fn a_primary_that_lacks_much_leads_once_it_has_all() {
     c.settle();
     assert!(is_clean(&c), "{:?}", stat(&c).state);
     assert_eq!(acting(&c), all);
+}
+
+/// The map may name the leader (`osd primary-temp`). The group wished itself back to the one that CRUSH puts first, which
+/// the wish could not bring about, and never served again.
+#[test]
+fn whom_an_operator_chooses_leads() {
+    let mut c = cluster(46, 3, 2);
+    let all = acting(&c);
+    fill(&mut c, 5, 1);
+    let leader = OsdId(all[1]);
+    c.publish(|_, inc| inc.new_primary_temp.extend([(PG, leader)]));
+    c.settle();
+    let sets = c.map.pg_to_up_acting(PG);
+    assert_eq!((acting(&c), sets.acting_primary), (all.clone(), leader));
+    assert!(is_clean(&c), "{:?}", stat(&c).state);
+    assert_eq!(c.write("o1", b"new"), 0);
+    assert_eq!(c.read("o1").as_deref(), Ok(&b"new"[..]));
+    c.publish(|_, inc| inc.new_primary_temp.extend([(PG, OsdId::NONE)]));
+    c.settle();
+    assert_eq!(c.map.pg_to_up_acting(PG).acting_primary, OsdId(all[0]));
+    assert!(is_clean(&c), "{:?}", stat(&c).state);
+    assert_eq!(c.read("o1").as_deref(), Ok(&b"new"[..]));
 }
 
 #[test]

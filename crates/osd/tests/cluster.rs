@@ -107,6 +107,30 @@ fn a_resent_request_is_answered_and_not_executed_again() {
     assert_eq!(c.read("x").as_deref(), Ok(&b"a"[..]));
 }
 
+/// How long an append is known after it: `osd_pg_log_dups_tracked` was declared and heeded by nobody.
+#[test]
+fn requests_are_remembered_beyond_the_log_as_long_as_an_option_says() {
+    for (remembered, appended) in [(200, "a"), (20, "aa")] {
+        let mut c = Cluster::new(48, 3, 3, 2, 1);
+        for osd in 0..3 {
+            for (option, value) in [
+                ("osd_min_pg_log_entries", 1),
+                ("osd_max_pg_log_entries", 5),
+                ("osd_pg_log_trim_min", 1),
+                ("osd_pg_log_dups_tracked", remembered),
+            ] {
+                c.admin(osd, &format!(r#"{{"prefix":"config set","var":"{option}","val":["{value}"]}}"#));
+            }
+        }
+        let op = c.request("x", vec![append_item(b"a")]);
+        let tid = c.send(1, op.clone());
+        (0..100).for_each(|i| assert_eq!(c.write(&format!("other{i}"), b"1"), 0));
+        c.resend(1, tid, op);
+        c.settle_for(Duration::from_millis(500));
+        assert_eq!(c.read("x").as_deref(), Ok(appended.as_bytes()), "{remembered} remembered");
+    }
+}
+
 #[test]
 fn a_stale_member_alone_does_not_serve() {
     let mut c = Cluster::new(4, 3, 2, 1, 1);

@@ -49,6 +49,32 @@ fn fill(c: &mut Cluster, count: u32, with: u8) {
     }
 }
 
+/// `osd_recovery_max_chunk` was declared and heeded by nobody.
+#[test]
+fn objects_come_in_pieces_as_large_as_an_option_says() {
+    let mut c = Cluster::new(47, 3, 3, 2, 1);
+    let (primary, replica) = members(&c);
+    fill(&mut c, 1, 1);
+    c.kill(replica);
+    c.settle();
+    let large: Vec<u8> = (0..1 << 20).map(|at| (at >> 10) as u8).collect();
+    assert_eq!(c.write("o0", &large), 0);
+    for osd in (0..3).filter(|osd| *osd != replica) {
+        c.admin(osd, r#"{"prefix":"config set","var":"osd_recovery_max_chunk","val":["131072"]}"#);
+    }
+    c.start(replica);
+    c.settle();
+    assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
+    let dump = c.admin(replica, r#"{"prefix":"perf dump"}"#);
+    assert_eq!(dump["osd"]["subop_push"].as_u64(), Some(8));
+    assert_eq!(dump["osd"]["recovery_bytes"].as_u64(), Some(1 << 20));
+    let dump = c.admin(primary, r#"{"prefix":"perf dump"}"#);
+    assert_eq!(dump["osd"]["recovery_ops"].as_u64(), Some(1));
+    c.kill(primary);
+    c.settle();
+    assert!(c.read("o0").expect("its copies") == large);
+}
+
 #[test]
 fn a_member_that_comes_back_is_given_what_it_lacks_while_clients_write() {
     let mut c = Cluster::new(11, 3, 3, 2, 1);

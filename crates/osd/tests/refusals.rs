@@ -210,6 +210,30 @@ fn requests_sent_before_their_client_heard_that_it_should_hold_are_not_taken_aft
     assert!(again.iter().any(|tid| c.replies.contains_key(&(1, *tid))), "it goes on");
 }
 
+/// Clients held back by `osd_client_message_cap` went on only with the end of a request, and not when the option let in
+/// more.
+#[test]
+fn requests_held_by_an_option_go_on_when_it_lets_in_more() {
+    let mut c = Cluster::new(17, 3, 3, 2, 1);
+    assert_eq!(c.write("a", b"1"), 0);
+    let (_, _, primary) = c.locate("a");
+    let allow = |c: &mut Cluster, requests: u32| {
+        c.admin(primary, &format!(r#"{{"prefix":"config set","var":"osd_client_message_cap","val":["{requests}"]}}"#));
+    };
+    allow(&mut c, 2);
+    // No write can end.
+    c.cut.extend((0..3).filter(|osd| *osd != primary).map(|osd| (primary, osd)));
+    let tids = send_many(&mut c, 4);
+    c.settle_for(Duration::from_millis(500));
+    assert_eq!((told(&c), answered(&c, &tids)), (vec![BLOCK], 0));
+    allow(&mut c, 100);
+    c.settle_for(Duration::from_millis(500));
+    assert_eq!((told(&c), answered(&c, &tids)), (vec![BLOCK, UNBLOCK], 0));
+    c.cut.clear();
+    c.settle();
+    assert!(answered(&c, &tids) >= 1, "what was let in");
+}
+
 #[test]
 fn requests_that_wait_when_a_group_loses_its_members_are_held_as_well() {
     let mut c = Cluster::new(14, 3, 3, 2, 1);

@@ -76,9 +76,16 @@ fn target(who: &str) -> Result<Target, Refused> {
     Target::parse(who).ok_or_else(|| Refused::new(Errno::EINVAL, format!("unrecognized config target '{who}'")))
 }
 
+/// What a process has to know before it can ask the monitor, and what it would lose the monitor by (`no_mon_update` in
+/// v16.2 `src/common/options/global.yaml.in`).
+const NEVER_CENTRAL: [&str; 4] = ["fsid", "host", "mon_host", "keyring"];
+
 fn set(mon: &mut Mon, call: &Call) -> Answer {
     let target = target(&call.text("who")?)?;
     let (name, value) = (normalize_name(&call.text("name")?), call.text("value")?);
+    if NEVER_CENTRAL.contains(&name.as_str()) {
+        return refuse(Errno::EINVAL, format!("{name} is special and cannot be stored by the mon"));
+    }
     let value = match options::find(&name) {
         None if call.flag("force") => value,
         None => return refuse(Errno::EINVAL, format!("unrecognized config option '{name}'")),
@@ -294,7 +301,7 @@ fn reset(mon: &mut Mon, call: &Call) -> Answer {
     let number = call.int("num")?;
     let edits = u32::try_from(number).ok().and_then(|n| mon.central.edits_back_to(n));
     let Some(edits) = edits else {
-        return refuse(Errno::ENOENT, format!("version {number} of the configuration is not kept"));
+        return refuse(Errno::EINVAL, format!("version {number} of the configuration is not kept; see `config log`"));
     };
     mon.central.change(call.now, &format!("reset to {number}"), edits);
     mon.apply_options();

@@ -75,7 +75,7 @@ impl Mon {
 
 /// Each OSD's share of what a rule places, from the weights below the buckets it takes
 /// (`CrushWrapper::get_rule_weight_osd_map`).
-fn rule_weights(crush: &CrushMap, rule: i32) -> BTreeMap<OsdId, f64> {
+pub(super) fn rule_weights(crush: &CrushMap, rule: i32) -> BTreeMap<OsdId, f64> {
     let mut shares = BTreeMap::new();
     let takes = crush.rule(rule).map_or(&[] as &[crush::Step], |r| &r.steps);
     for step in takes.iter().filter(|step| step.op == Op::TAKE) {

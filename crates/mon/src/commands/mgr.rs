@@ -6,6 +6,7 @@ use super::{Answer, Call, CommandSpec, Reply, refuse, spec};
 use crate::format::{Align, Table, Value, address, quantity};
 use crate::mon::Mon;
 use crate::object;
+use crate::services::progress::Event;
 use base::Errno;
 use std::collections::BTreeMap;
 
@@ -53,7 +54,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         no_balancer,
     ),
     spec("balancer ls", "list plans", "mgr", "r", empty_list),
-    spec("progress clear", "forget finished work", "mgr", "rw", nothing_to_do),
+    spec("progress clear", "forget finished work", "mgr", "rw", progress_clear),
     spec("progress", "show long-running work", "mgr", "r", progress),
     spec("progress json", "show long-running work as JSON", "mgr", "r", progress_json),
 ];
@@ -225,10 +226,23 @@ fn no_balancer(_: &mut Mon, call: &Call) -> Answer {
     refuse(Errno::EOPNOTSUPP, "there is no balancer: move placement groups by `osd pg-upmap-items` or weights")
 }
 
-fn progress(_: &mut Mon, call: &Call) -> Answer {
-    Ok(Reply::either(call, Value::object, || "Nothing in progress\n".to_owned()))
+fn progress(mon: &mut Mon, call: &Call) -> Answer {
+    let plain = || {
+        let current = mon.progress.current().into_iter().map(|event| event.text(call.now, 4));
+        let over = mon.progress.completed().rev().map(|event| format!("[Complete]: {}", event.text(call.now, 4)));
+        let text: String = current.chain(over).map(|text| text + "\n").collect();
+        if text.is_empty() { "Nothing in progress\n".to_owned() } else { text }
+    };
+    Ok(Reply::either(call, Value::object, plain))
 }
 
-fn progress_json(_: &mut Mon, call: &Call) -> Answer {
-    Ok(Reply::value(call, &object! { "completed" => Value::Array(vec![]), "events" => Value::Array(vec![]) }))
+fn progress_clear(mon: &mut Mon, _: &Call) -> Answer {
+    mon.progress.clear();
+    Ok(Reply::empty())
+}
+
+fn progress_json(mon: &mut Mon, call: &Call) -> Answer {
+    let completed = Value::array(mon.progress.completed().map(Event::value));
+    let events = Value::array(mon.progress.current().map(Event::value));
+    Ok(Reply::value(call, &object! { "completed" => completed, "events" => events }))
 }

@@ -26,6 +26,7 @@ mod osd_dump;
 mod osd_membership;
 mod osd_pool;
 mod osd_pool_applications;
+mod osd_pool_autoscale;
 mod osd_pool_create;
 mod osd_pool_get;
 mod osd_pool_set;
@@ -101,6 +102,7 @@ const MODULES: &[&[CommandSpec]] = &[
     osd_pool_get::COMMANDS,
     osd_pool_set::COMMANDS,
     osd_pool_applications::COMMANDS,
+    osd_pool_autoscale::COMMANDS,
     config_key::COMMANDS,
     config::COMMANDS,
     qos::COMMANDS,

@@ -9,7 +9,7 @@ use crate::object;
 use crate::pool_snaps::Made;
 use base::{Errno, PoolId};
 use maps::pool::{AutoscaleMode, CACHE_MODES, PoolFlags};
-use maps::pool_options::{OptionKey, OptionValue};
+use maps::pool_options::OptionValue;
 use maps::{OsdMap, PgPool};
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -23,7 +23,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("osd pool stats name=pool_name,type=CephPoolname,req=false", "show what is going on in pools", "osd", "r", stats),
     spec("osd pool mksnap name=pool,type=CephPoolname name=snap,type=CephString", "take a snapshot of a pool", "osd", "rw", mksnap),
     spec("osd pool rmsnap name=pool,type=CephPoolname name=snap,type=CephString", "remove a snapshot of a pool", "osd", "rw", rmsnap),
-    spec("osd pool autoscale-status", "show what the autoscaler would do", "osd", "r", autoscale_status),
 ];
 
 /// The pool that an argument names.
@@ -410,28 +409,4 @@ fn rmsnap(mon: &mut Mon, call: &Call) -> Answer {
 
 fn unmanaged(pool: &str, errno: Errno) -> Refused {
     Refused::new(errno, format!("pool {pool} is in unmanaged snaps mode"))
-}
-
-fn autoscale_status(mon: &mut Mon, call: &Call) -> Answer {
-    let map = mon.osds.map();
-    let capacity = mon.stats.osd_sum().total_bytes();
-    let pools = map.pools.iter().filter(|(_, pool)| pool.autoscale_mode != AutoscaleMode::Off);
-    let value = Value::array(pools.map(|(id, pool)| {
-        let used = mon.stats.pool_sum(*id).bytes();
-        object! {
-            "pool_id" => id.0,
-            "pool_name" => map.pool_name(*id).unwrap_or_default(),
-            "pg_autoscale_mode" => pool.autoscale_mode.name(),
-            "pg_num_target" => pool.pg_num_target,
-            "pg_num_final" => pool.pg_num_target,
-            "logical_used" => used,
-            "raw_used" => used as f64 * f64::from(pool.size),
-            "raw_used_rate" => f64::from(pool.size),
-            "subtree_capacity" => capacity,
-            "bias" => pool.options.double(OptionKey::PG_AUTOSCALE_BIAS).unwrap_or(1.0),
-            "bulk" => pool.flags.contains(PoolFlags::BULK),
-            "would_adjust" => false,
-        }
-    }));
-    Ok(Reply::value(call, &value))
 }

@@ -106,16 +106,21 @@ fn table(lines: &[Line]) -> String {
 
 /// A number in four characters and a prefix of its unit: `  17 `, `1.46k`, `4095M`.
 fn in_four(number: u64, factor: u64) -> String {
+    in_digits(number, factor, 4)
+}
+
+/// A number in so many characters and a prefix of its unit.
+pub(super) fn in_digits(number: u64, factor: u64, digits: usize) -> String {
     let mut prefixes = " kMGTPE".chars();
     let (mut prefix, mut divisor) = (prefixes.next().unwrap_or(' '), 1u64);
-    while number / divisor >= 10_000 {
+    while (number / divisor).to_string().len() > digits {
         let Some(next) = prefixes.next() else { break };
         (prefix, divisor) = (next, divisor * factor);
     }
     if divisor == 1 {
-        return format!("{number:>4}{prefix}");
+        return format!("{number:>digits$}{prefix}");
     }
-    let text: String = format!("{:.6}", number as f64 / divisor as f64).chars().take(4).collect();
+    let text: String = format!("{:.6}", number as f64 / divisor as f64).chars().take(digits).collect();
     match text.strip_suffix('.') {
         Some(whole) => format!(" {whole}{prefix}"),
         None => format!("{text}{prefix}"),

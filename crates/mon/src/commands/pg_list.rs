@@ -81,7 +81,7 @@ fn states(call: &Call) -> Result<Vec<PgState>, Refused> {
 }
 
 fn choices() -> String {
-    PgState(u64::MAX).names().collect::<Vec<_>>().join(";")
+    PgState(u64::MAX).names().collect::<Vec<_>>().join("+")
 }
 
 fn list(mon: &Mon, call: &Call, pool: Option<PoolId>, wanted: Wanted<'_>) -> Answer {
@@ -159,6 +159,9 @@ fn ls_by_primary(mon: &mut Mon, call: &Call) -> Answer {
 
 fn ls_by_osd(mon: &mut Mon, call: &Call) -> Answer {
     let osd = call.osd("osd")?;
+    if !mon.osds.map().is_up(osd) {
+        return refuse(Errno::EAGAIN, format!("osd {osd} is not up"));
+    }
     list(mon, call, pool(call)?, &|_, stat| stat.acting.contains(&osd) || stat.up.contains(&osd))
 }
 

@@ -62,6 +62,10 @@ fn set(mon: &mut Mon, call: &Call) -> Answer {
     {
         return refuse(Errno::ENOENT, format!("{name} does not exist; `ceph auth get-or-create {name}` makes it"));
     }
+    let remark = match &who {
+        Who::Image(..) => "the monitor cannot see whether there is an image of that id; `loligo qos set` looks",
+        _ => "",
+    };
     let promise = tenants.0.entry(who).or_default();
     let mut given = false;
     for (figure, _) in TenantPromise::default().figures() {
@@ -77,7 +81,7 @@ fn set(mon: &mut Mon, call: &Call) -> Answer {
     }
     promise.check().map_err(|bad| Refused::new(Errno::EINVAL, bad.to_string()))?;
     mon.set_tenants(call, &tenants)?;
-    Ok(Reply::empty())
+    Ok(Reply::status(remark))
 }
 
 fn remove(mon: &mut Mon, call: &Call) -> Answer {

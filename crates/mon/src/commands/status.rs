@@ -8,6 +8,7 @@ use super::{Answer, Call, CommandSpec, Reply, spec};
 use crate::format::{Value, quantity};
 use crate::mon::Mon;
 use crate::object;
+use crate::services::progress::Event;
 use crate::services::stats::all_pgs;
 use maps::OsdMap;
 use maps::stats::PgState;
@@ -44,7 +45,7 @@ fn status(mon: &mut Mon, call: &Call) -> Answer {
                 "modified" => quantity::local_time(mon.started),
                 "services" => Value::object(),
             },
-            "progress_events" => Value::object(),
+            "progress_events" => Value::members(mon.progress.current().map(|event| (event.id(), progress_value(event, call)))),
         }
     };
     Ok(Reply::either(call, value, || plain(mon, call, &checks)).with_line_end_if(!call.format.is_plain()))
@@ -92,6 +93,10 @@ fn pgmap_value(mon: &Mon, map: &OsdMap) -> Value {
     value
 }
 
+fn progress_value(event: &Event, call: &Call) -> Value {
+    object! { "message" => event.text(call.now, 6), "progress" => event.done(), "add_to_ceph_s" => true }
+}
+
 fn plain(mon: &Mon, call: &Call, checks: &crate::services::health::Checks) -> String {
     let map = mon.osds.map();
     let (status, lines) = status_lines(mon, checks);
@@ -115,6 +120,9 @@ fn plain(mon: &Mon, call: &Call, checks: &crate::services::health::Checks) -> St
         text += &format!("         flags {}\n", flags.join(","));
     }
     text += &data_section(mon, map);
+    if let Some(event) = mon.progress.current() {
+        text += &format!("  progress:\n    {}\n \n", event.text(call.now, 6));
+    }
     text
 }
 

@@ -121,9 +121,10 @@ impl DaemonReports {
         Ok(())
     }
 
-    /// Follows a new map: what OSDs that are down said is over.
-    pub fn follow(&mut self, map: &OsdMap) {
-        self.osds.retain(|osd, _| map.exists(*osd));
+    /// Follows a new map: what OSDs that are down said is over. What one has declared holds while its session stands,
+    /// whatever becomes of it in the map: it declares once a session.
+    pub fn follow(&mut self, map: &OsdMap, stands: impl Fn(ConnId) -> bool) {
+        self.osds.retain(|osd, heard| map.exists(*osd) || stands(heard.session));
         for (osd, heard) in &mut self.osds {
             heard.current &= map.is_up(*osd);
         }
@@ -201,7 +202,7 @@ mod tests {
             inc.new_max_osd = Some(1);
             inc.new_state.insert(osd, bits);
             map.apply(&inc).expect("the next map");
-            reports.follow(&map);
+            reports.follow(&map, |conn| conn == session);
         };
         flip(&mut reports, OsdState::EXISTS.with(OsdState::UP));
         reports.take(NOW, session, osd, &report(vec![counter("a", 10)], &[1], Some((3, 40)))).expect("fits");
@@ -211,6 +212,20 @@ mod tests {
         assert!(reports.of(osd).is_none(), "what it said before it was down is over");
         reports.take(NOW, session, osd, &report(vec![], &[5], None)).expect("fits");
         assert_eq!(reports.of(osd).expect("current").counters["a"].1.value, 5);
+    }
+
+    /// `ceph osd down` and `ceph osd rm` of an OSD that runs: what it said next could not be read, and where it was given
+    /// its number back it was not heard again before its next session.
+    #[test]
+    fn declarations_outlive_a_removal_while_their_session_stands() {
+        let (mut reports, osd, session) = (DaemonReports::default(), OsdId(0), ConnId(9));
+        let nobody = OsdMap::new(Default::default());
+        reports.take(NOW, session, osd, &report(vec![counter("a", 10)], &[1], None)).expect("fits");
+        reports.follow(&nobody, |conn| conn == session);
+        assert!(reports.of(osd).is_none());
+        reports.take(NOW, session, osd, &report(vec![], &[5], None)).expect("what it declared holds");
+        reports.follow(&nobody, |_| false);
+        assert!(reports.take(NOW, session, osd, &report(vec![], &[6], None)).is_err());
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod log;
 pub mod mon_map;
 pub mod osd_map;
 pub mod osd_reports;
+pub mod progress;
 pub mod purged_snaps;
 pub mod stat_sum;
 pub mod stats;

@@ -14,7 +14,7 @@ use crate::limits::{OSD_MAP_EPOCHS_KEPT, OSD_MAP_FULL_EVERY, OSD_MAP_MESSAGE_EPO
 use crate::store::{BadStore, Batch, Image, decode_value, epoch_key};
 use base::{Epoch, Instant, OsdId, PoolId};
 use bytes::Bytes;
-use core::ops::RangeInclusive;
+use core::ops::{Bound, RangeInclusive};
 use crush::CrushMap;
 use maps::{Incremental, OsdMap, OsdState, PgPool};
 use std::collections::BTreeMap;
@@ -238,7 +238,10 @@ impl OsdMapService {
             })
             .map(|(pg, _)| *pg)
             .collect();
-        let orphans: Vec<_> = next.primary_temp.keys().filter(|pg| !next.pg_exists(**pg)).copied().collect();
+        let orphans: Vec<_> = (next.primary_temp.iter())
+            .filter(|(pg, primary)| !next.pg_exists(**pg) || next.is_down(**primary))
+            .map(|(pg, _)| *pg)
+            .collect();
         let upmaps: Vec<_> = next.pg_upmap.keys().filter(|pg| !next.pg_exists(**pg)).copied().collect();
         let items: Vec<_> = next.pg_upmap_items.keys().filter(|pg| !next.pg_exists(**pg)).copied().collect();
         let inc = self.change();
@@ -278,7 +281,8 @@ impl OsdMapService {
         }
         let (from, full) = self.fulls.range(..=epoch).next_back()?;
         let mut map = OsdMap::from_bytes(full).ok()?;
-        for (_, inc) in self.incrementals.range(from.next()..=epoch) {
+        // Exclusive at the start: the whole map of that very epoch may be kept, and needs no step.
+        for (_, inc) in self.incrementals.range((Bound::Excluded(*from), Bound::Included(epoch))) {
             map.apply(&Incremental::from_bytes(inc).ok()?).ok()?;
         }
         Some(map)

@@ -51,7 +51,8 @@ impl Pg {
         };
         let limits = core.recovery_limits;
         let leads = |osd: &OsdId| reaches(osd, log_tail) && surely(osd) && lacks(osd) <= limits.primary_lacks_max;
-        let primary = if leads(&self.sets.up_primary) { self.sets.up_primary } else { authority };
+        let chosen = core.map.primary_temp.get(&self.id).copied();
+        let primary = chosen.into_iter().chain([self.sets.up_primary]).find(leads).unwrap_or(authority);
         let tail = log_tail.min(info(&primary).log_tail);
         let size = core.map.pool(self.id.pool).map_or(1, |pool| usize::from(pool.size));
         let mut wanted = vec![primary];
@@ -80,9 +81,11 @@ impl Pg {
         let set = |osds: &[OsdId]| osds.iter().copied().collect::<BTreeSet<_>>();
         let are = |osds: &[OsdId], primary: OsdId| wanted.first() == Some(&primary) && set(osds) == set(&wanted);
         let sets = &self.sets;
-        let back = are(&sets.up, sets.up_primary);
+        // Whom an operator has chosen to lead the up set leads it.
+        let chosen = core.map.primary_temp.get(&self.id).copied();
+        let back = are(&sets.up, chosen.unwrap_or(sets.up_primary)) || are(&sets.up, sets.up_primary);
         // Where the up set may serve, the map shall say no more than that.
-        let differs = back && (&sets.up, sets.up_primary) != (&sets.acting, sets.acting_primary);
+        let differs = back && (&sets.up, wanted.first()) != (&sets.acting, Some(&sets.acting_primary));
         if (!differs || Bug::PgTempKept.is_planted()) && are(&sets.acting, sets.acting_primary) {
             return true;
         }

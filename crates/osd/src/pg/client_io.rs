@@ -12,7 +12,7 @@ use super::trimming::TrimOf;
 use super::{Pg, PgCommit, PgRead, Role};
 use crate::core::{CommitFor, Core, Level};
 use crate::counters::Stamps;
-use crate::limits::{LOG_ENTRIES_REMEMBERED, OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX, WRITE_REPLY_BYTES_MAX};
+use crate::limits::{OBJECT_STATES_KEPT_MAX, PG_WAITING_MAX, WRITE_REPLY_BYTES_MAX};
 use crate::ops::copy::Copied;
 use crate::ops::execution::{Ask, AskOf, Circumstances, Request, Watching};
 use crate::ops::state::ObjectState;
@@ -459,7 +459,7 @@ impl Pg {
         let write = ReplicatedWrite { version, entry: bytes, transaction: changes, trim_to, tenant, only_log };
         replication.submit(core, &write);
         let peering = self.since;
-        self.append_to_log(entry, entry_bytes, trim_to, &mut transaction);
+        self.append_to_log(core, entry, entry_bytes, trim_to, &mut transaction);
         core.commit(CommitFor::Pg(self.id, PgCommit::Write(peering, version)), transaction);
     }
 
@@ -555,14 +555,21 @@ impl Pg {
     }
 
     /// Appends an entry to the log, in memory and in the transaction that carries its changes; trims what may go.
-    pub fn append_to_log(&mut self, entry: LogEntry, bytes: Bytes, trim_to: EVersion, t: &mut Transaction) {
+    pub fn append_to_log(
+        &mut self,
+        core: &Core,
+        entry: LogEntry,
+        bytes: Bytes,
+        trim_to: EVersion,
+        t: &mut Transaction,
+    ) {
         t.push(&self.log_id, Op::OmapSet(vec![(log_key(entry.version), bytes)]));
         self.info.last_update = entry.version;
         self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
         self.info.totals = entry.totals;
         self.log.append(&entry);
         if trim_to > self.log.tail() {
-            let remember = if Bug::RequestsForgotten.is_planted() { 0 } else { LOG_ENTRIES_REMEMBERED };
+            let remember = if Bug::RequestsForgotten.is_planted() { 0 } else { core.log_remembered_max };
             self.log.trim(trim_to, remember, t);
             self.info.log_tail = self.log.tail();
             self.put_info(t);

@@ -239,7 +239,7 @@ impl Pg {
         let first = pull.offset == 0 && pull.omap_after.is_empty();
         let want = ObjectWant {
             attrs: if first { AttrsWant::All } else { AttrsWant::None },
-            data: vec![Extent { offset: pull.offset, len: PUSH_BYTES_MAX }],
+            data: vec![Extent { offset: pull.offset, len: core.push_bytes_max }],
             allocated: Vec::new(),
             omap_header: first,
             omap: vec![OmapWant::Range {

@@ -311,6 +311,7 @@ impl Pg {
 
     fn start_work(&mut self, core: &mut Core, head: ObjectId) {
         core.pace.began();
+        core.counters.recovery_ops.inc();
         if self.missing.contains(&head) {
             self.recovery.under_way.insert(head.clone(), Work::Pulling(BTreeSet::new()));
             self.pull(core, head);

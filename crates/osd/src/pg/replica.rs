@@ -175,7 +175,7 @@ impl Pg {
                     self.unsettle(&mut transaction);
                 }
                 self.testify(write.peering, &mut transaction);
-                self.append_to_log(entry, write.entry.clone(), write.trim_to, &mut transaction);
+                self.append_to_log(core, entry, write.entry.clone(), write.trim_to, &mut transaction);
                 self.counters.writes += 1;
                 core.counters.replicated((write.transaction.len() + write.payload.len()) as u64);
                 let why = PgCommit::ReplicaWrite(conn, write.peering, write.version);

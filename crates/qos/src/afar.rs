@@ -17,10 +17,6 @@ const MEMORY: f64 = 0.8;
 /// No more is charged ahead than others may have served: so many times their mean between two settlements.
 const AHEAD_MAX: f64 = 2.0;
 
-/// The same of reservations. Who has credit left may spend it all at once on what came by chance, and would else be charged
-/// for others as if by the same chance they had served several times as much.
-const AHEAD_RESERVED_MAX: f64 = 0.5;
-
 /// What was served of a promise.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Served {
@@ -158,13 +154,9 @@ impl Afar {
             let part = (1.0 - EQUAL_PART) * own / (own + others) + EQUAL_PART * equal;
             (1.0 - part) / part
         });
-        let most = |others: f64, times: f64| (others * (1.0 - MEMORY) * times) as f32;
+        let most = |others: f64| (others * (1.0 - MEMORY) * AHEAD_MAX) as f32;
         let others = self.late.1;
-        self.ahead_max = (
-            most(others.requests, AHEAD_MAX),
-            most(others.bytes, AHEAD_MAX),
-            most(others.reserved_ns, AHEAD_RESERVED_MAX),
-        );
+        self.ahead_max = (most(others.requests), most(others.bytes), most(others.reserved_ns));
         (own, more)
     }
 }

@@ -193,8 +193,8 @@ fn who_comes_back_after_a_long_history_finds_its_way() {
 /// the first one had asked.
 #[test]
 fn a_map_that_is_stored_before_what_it_asks_is_found() {
-    must_be_well(&Options::new(8));
-    let report = run(&Options { planted: Some(Bug::MapBeforeSplit), ..Options::new(8) });
+    must_be_well(&Options::new(65));
+    let report = run(&Options { planted: Some(Bug::MapBeforeSplit), ..Options::new(65) });
     assert!(!report.failures.is_empty());
 }
 

@@ -201,7 +201,17 @@ pub(crate) fn judge(operations: &[Operation]) -> Verdict {
     }
 }
 
+/// The deletions without an answer, in the order in which they were asked for. Each may happen whenever another one
+/// might: of those that can, it is enough to try the first.
+fn open_deletions(operations: &[Operation]) -> Vec<usize> {
+    let open = |index: &usize| operations[*index].answer.is_none() && operations[*index].ask == Ask::Delete;
+    let mut all: Vec<usize> = (0..operations.len()).filter(open).collect();
+    all.sort_by_key(|index| (operations[*index].asked_at, *index));
+    all
+}
+
 fn search(operations: &[Operation], seen: &Seen<'_>) -> Verdict {
+    let deletions = open_deletions(operations);
     let mut timeline = Timeline::new(operations);
     let mut value: Value = None;
     let mut explained = vec![0u64; operations.len().div_ceil(64)];
@@ -215,6 +225,12 @@ fn search(operations: &[Operation], seen: &Seen<'_>) -> Verdict {
         if begins {
             let answer = operation.answer.as_ref().map(|(_, answer)| answer);
             let after = step(&value, operation.ask, answer).filter(|_| !is_elsewhere(seen, &value, operation.ask));
+            // Who was told nothing and has changed nothing need not have come.
+            let after = after.filter(|after| answer.is_some() || *after != value);
+            let is_open = |index: &usize| explained[index / 64] >> (index % 64) & 1 == 0;
+            let first = || deletions.iter().copied().find(is_open);
+            let in_turn = answer.is_some() || operation.ask != Ask::Delete || first() == Some(index);
+            let after = after.filter(|_| in_turn);
             explained[index / 64] ^= 1 << (index % 64);
             match after {
                 Some(after) if visited.insert((explained.clone(), after.clone())) => {
@@ -306,6 +322,23 @@ mod tests {
         }
         let twice = [unknown, done(2, 3, Ask::Write(1)), read(4, 5, &[1, 7, 7])];
         assert_eq!(judge(&twice), Verdict::Impossible(twice[2].clone()));
+    }
+
+    /// Each of many deletions may have happened or not, in any order: all the ways were tried before one was found.
+    #[test]
+    fn deletions_without_an_answer_do_not_keep_a_history_from_being_judged() {
+        let mut history: Vec<Operation> = (0..60).map(|at| op(at, Ask::Delete, None)).collect();
+        for round in 0..20 {
+            let at = 100 + 10 * round;
+            history.push(done(at, at + 1, Ask::Create(round)));
+            history.push(read(at + 2, at + 3, &[round]));
+        }
+        assert_eq!(judge(&history), Verdict::Explained);
+        history.push(read(900, 901, &[7]));
+        assert_eq!(judge(&history), Verdict::Impossible(history.last().expect("the last").clone()));
+        // One less than there are deletions of what was created cannot be.
+        let one = [&history[..1], &history[60..64], &[done(200, 201, Ask::Create(9))]].concat();
+        assert_eq!(judge(&one), Verdict::Impossible(one[5].clone()));
     }
 
     #[test]

@@ -3,7 +3,11 @@
 //! An event happens, one node takes it, does everything that follows at once, and plans what it has to do later. The
 //! same seed plans the same events.
 //!
-//! Read next: `cluster` (who lives here), `run` (what a run consists of).
+//! Read next: `streams` and `disks` (what nodes ask of the network and of their disks), `cluster` (who lives here), `run`
+//! (what a run consists of).
+
+mod disks;
+mod streams;
 
 use crate::ailing::Ailing;
 use crate::ambush::Ambush;
@@ -12,7 +16,7 @@ use crate::check::logs::Logs;
 use crate::check::queues;
 use crate::disk::Stored;
 use crate::faults::Fault;
-use crate::network::{End, Network, PipeId, Side};
+use crate::network::{Network, PipeId, Side};
 use crate::node::{Disk, Engine, Node, NodeId, Output};
 use crate::options::Options;
 use crate::queue::Queue;
@@ -20,12 +24,11 @@ use crate::regroup::Regroups;
 use crate::trace::Trace;
 use base::checksum::crc32c;
 use base::{Duration, Epoch, Instant, Rng};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::Completion;
-use wire::msgr::{StreamCommand, StreamFault, StreamId};
+use wire::msgr::StreamFault;
 use wire::types::EntityAddr;
 
 /// The date on which every run begins.
@@ -170,20 +173,6 @@ impl World {
         }
         self.now = until;
         None
-    }
-
-    /// The event, unless a disk would end something and hangs. What has ended waits for the processor with the rest: were it
-    /// held there, what came later could overtake it.
-    fn ended(&mut self, event: Event) -> Option<Event> {
-        if let Event::Stored { node, life, what } = &event
-            && let Node { disk: Disk::Osd(disk), life: now_in, .. } = &mut self.nodes[node.0]
-            && now_in == life
-            && let Some(at) = disk.puts_off(self.now, what)
-        {
-            self.plan(at, event);
-            return None;
-        }
-        Some(event)
     }
 
     /// What happens now: the event itself, or what has waited longer, or nothing if its node is busy.
@@ -388,95 +377,6 @@ impl World {
         Some(id)
     }
 
-    fn dialed_at(&mut self, pipe: PipeId, to: SocketAddr) -> Option<NodeId> {
-        let now = self.now;
-        let opener = self.network.end(pipe, 0)?;
-        let target = self.network.listener(to);
-        let shown = target.map_or(now, |id| self.shown(id));
-        let peer = self.nodes[opener.node.0].addr;
-        let running = target.and_then(|id| self.nodes[id.0].running.as_mut().map(|running| (id, running)));
-        let Some((id, running)) = running else {
-            self.plan(now + Duration::from_micros(60), Event::Dialed { pipe, accepted: false });
-            return None;
-        };
-        let stream = running.messenger.accepted(shown, peer);
-        running.streams.insert(stream, (pipe, 1));
-        let life = self.nodes[id.0].life;
-        self.network.accept(pipe, End { node: id, life, stream });
-        if let Some(at) = self.network.send(now, pipe, 0, 0) {
-            self.plan(at, Event::Dialed { pipe, accepted: true });
-        }
-        Some(id)
-    }
-
-    fn dialed(&mut self, pipe: PipeId, accepted: bool) -> Option<NodeId> {
-        let end = self.network.end(pipe, 0)?;
-        let now = self.shown(end.node);
-        if !accepted {
-            self.network.forget(pipe, 0);
-            return self.broken(end, StreamFault::Refused);
-        }
-        let node = &mut self.nodes[end.node.0];
-        let running = node.running.as_mut().filter(|_| node.life == end.life)?;
-        running.messenger.connected(now, end.stream, node.addr);
-        Some(end.node)
-    }
-
-    fn receive(&mut self, pipe: PipeId, side: Side, bytes: &Bytes) -> Option<NodeId> {
-        let end = self.network.end(pipe, side)?;
-        let now = self.shown(end.node);
-        let node = &mut self.nodes[end.node.0];
-        let running = node.running.as_mut().filter(|_| node.life == end.life)?;
-        self.trace.number((end.node.0 as u64) << 32 | bytes.len() as u64);
-        self.trace.bytes(bytes);
-        let mut buffer = running.buffers.remove(&end.stream).unwrap_or_else(BytesMut::new);
-        buffer.extend_from_slice(bytes);
-        running.messenger.received(now, end.stream, &mut buffer, running.engine.auth());
-        if running.streams.contains_key(&end.stream) {
-            running.buffers.insert(end.stream, buffer);
-        }
-        Some(end.node)
-    }
-
-    fn broken(&mut self, end: End, fault: StreamFault) -> Option<NodeId> {
-        let now = self.shown(end.node);
-        let node = &mut self.nodes[end.node.0];
-        let running = node.running.as_mut().filter(|_| node.life == end.life)?;
-        if running.streams.remove(&end.stream).is_some() {
-            running.buffers.remove(&end.stream);
-            running.messenger.stream_failed(now, end.stream, fault);
-        }
-        Some(end.node)
-    }
-
-    fn stored(&mut self, id: NodeId, life: u32, what: Stored) -> Option<NodeId> {
-        let now = self.shown(id);
-        let node = &mut self.nodes[id.0];
-        let running = node.running.as_mut().filter(|_| node.life == life)?;
-        self.trace.number(id.0 as u64 ^ 0xD15C);
-        match (&mut running.engine, &mut node.disk, what) {
-            (Engine::Osd(osd), Disk::Osd(disk), Stored::Committed(commit)) => {
-                disk.committed(commit);
-                osd.handle_committed(now, commit, Ok(()));
-            }
-            (Engine::Osd(osd), _, Stored::Refused(commit, error)) => osd.handle_committed(now, commit, Err(error)),
-            (Engine::Osd(osd), _, Stored::Read(read, result)) => osd.handle_read(now, read, result),
-            (Engine::Osd(osd), _, Stored::Completed(Completion::Committed(commit, result))) => {
-                osd.handle_committed(now, commit, result);
-            }
-            (Engine::Osd(osd), _, Stored::Completed(Completion::Read(read, result))) => {
-                osd.handle_read(now, read, result);
-            }
-            (Engine::Mon(mon), Disk::Mon(disk), Stored::Persisted) => {
-                let batch = disk.persisted();
-                mon.handle_persisted(now, batch);
-            }
-            _ => unreachable!("a disk answers the engine that asked it"),
-        }
-        self.tell_room(id);
-        Some(id)
-    }
-
     /// Carries events, commands and bytes through a node once; tells whether anything moved.
     fn pump(&mut self, id: NodeId) -> bool {
         let now = self.shown(id);
@@ -565,97 +465,6 @@ impl World {
         self.log.push_back(line);
     }
 
-    /// Lets a drive do what it can now; what has ended its OSD hears next.
-    fn let_disk_work(&mut self, id: NodeId) {
-        let (now, node) = (self.now, &mut self.nodes[id.0]);
-        let Disk::Extent(disk) = &mut node.disk else { return };
-        let (life, done) = (node.life, disk.work(now));
-        let wake = disk.next_wakeup().filter(|at| disk.wake_at.is_none_or(|planned| *at < planned));
-        disk.wake_at = wake.or(disk.wake_at);
-        for completion in done {
-            self.plan(now, Event::Stored { node: id, life, what: Stored::Completed(completion) });
-        }
-        if let Some(at) = wake {
-            self.plan(at, Event::Disk { node: id, life });
-        }
-    }
-
-    /// A drive has something to do.
-    fn disk_due(&mut self, id: NodeId, life: u32) {
-        let (now, node) = (self.now, &mut self.nodes[id.0]);
-        if let Disk::Extent(disk) = &mut node.disk
-            && node.life == life
-            && disk.wake_at.is_some_and(|at| at <= now)
-        {
-            disk.wake_at = None;
-            self.let_disk_work(id);
-        }
-    }
-
-    fn pump_streams(&mut self, id: NodeId) -> bool {
-        let now = self.now;
-        let mut moved = false;
-        while let Some(command) = self.nodes[id.0].running.as_mut().and_then(|r| r.messenger.poll_stream_command()) {
-            moved = true;
-            match command {
-                StreamCommand::Connect { stream, to } => {
-                    let end = End { node: id, life: self.nodes[id.0].life, stream };
-                    let (pipe, at) = self.network.dial(now, end, to);
-                    let running = self.nodes[id.0].running.as_mut().expect("it just spoke");
-                    running.streams.insert(stream, (pipe, 0));
-                    self.plan(at, Event::Dial { pipe, to });
-                }
-                StreamCommand::Close { stream, .. } => self.close_stream(id, stream),
-            }
-        }
-        while let Some(stream) = self.nodes[id.0].running.as_mut().and_then(|r| r.messenger.poll_dirty()) {
-            moved = true;
-            self.send_bytes(id, stream);
-        }
-        moved
-    }
-
-    fn close_stream(&mut self, id: NodeId, stream: StreamId) {
-        let running = self.nodes[id.0].running.as_mut().expect("it just spoke");
-        running.buffers.remove(&stream);
-        if let Some((pipe, side)) = running.streams.remove(&stream)
-            && let Some(at) = self.network.close(self.now, pipe, side)
-        {
-            self.plan(at, Event::Closed { pipe, side: 1 - side });
-        }
-    }
-
-    fn send_bytes(&mut self, id: NodeId, stream: StreamId) {
-        let shown = self.shown(id);
-        let running = self.nodes[id.0].running.as_mut().expect("it just spoke");
-        let pieces = running.messenger.take_outgoing(stream);
-        let total: usize = pieces.iter().map(Bytes::len).sum();
-        running.messenger.written(shown, stream, 0);
-        let Some(&(pipe, side)) = running.streams.get(&stream) else { return };
-        if total == 0 {
-            return;
-        }
-        let mut all = BytesMut::with_capacity(total);
-        pieces.iter().for_each(|piece| all.extend_from_slice(piece));
-        let mut all = all.freeze();
-        // Sometimes they come in two parts, so that frames arrive torn.
-        if self.rng.chance(1, 8) {
-            let first = all.split_to(self.rng.below(total as u64) as usize);
-            self.send_part(pipe, 1 - side, first);
-        }
-        self.send_part(pipe, 1 - side, all);
-        self.has_spoken(id);
-    }
-
-    fn send_part(&mut self, pipe: PipeId, side: Side, bytes: Bytes) {
-        if bytes.is_empty() {
-            return;
-        }
-        if let Some(at) = self.network.send(self.now, pipe, side, bytes.len()) {
-            self.plan(at, Event::Bytes { pipe, side, bytes });
-        }
-    }
-
     /// Ends a node as a crash does: its peers' streams break, its disk keeps what it keeps.
     pub(crate) fn kill(&mut self, id: NodeId) {
         let now = self.now;
@@ -673,27 +482,6 @@ impl World {
             if let Some(at) = self.network.close(now, pipe, side) {
                 self.plan(at, Event::Closed { pipe, side: 1 - side });
             }
-        }
-    }
-
-    /// Cuts a random pipe, if there is one.
-    pub(crate) fn cut_some_pipe(&mut self) {
-        let standing = self.network.standing();
-        if standing.is_empty() {
-            return;
-        }
-        let pipe = standing[self.rng.below(standing.len() as u64) as usize];
-        for (side, at) in self.network.cut(self.now, pipe) {
-            self.plan(at, Event::Cut { pipe, side });
-        }
-    }
-
-    /// Lets a node, if it runs, give up one of its sessions.
-    pub(crate) fn give_up_some_session(&mut self, id: NodeId) {
-        let (now, nth) = (self.shown(id), self.rng.u64());
-        if let Some(running) = &mut self.nodes[id.0].running {
-            running.messenger.give_up_one(now, nth);
-            self.settle(id);
         }
     }
 }

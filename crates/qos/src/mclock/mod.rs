@@ -66,6 +66,7 @@ impl<T> MClock<T> {
 
     /// An empty scheduler that shares its device with all others of the same ledger. Each is given the promises of the
     /// whole device. Whoever drives them asks them in turn: one that always asks first gets what the others could have.
+    /// Classes keep their promises so; of groups' promises, each knows only what it has served itself: those need one queue.
     pub fn sharing(config: MClockConfig, ledger: Arc<Ledger>) -> MClock<T> {
         MClock { account: Some(Account::new(ledger)), ..MClock::new(config) }
     }

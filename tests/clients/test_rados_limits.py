@@ -116,14 +116,16 @@ class Limits(Pool):
 
     def test_one_client_with_many_requests_for_one_group_keeps_their_order(self):
         count, objects = 2000, 100
+        # Whole blocks: of others librados 16.2 says ERANGE for an asynchronous read in secure mode.
+        value = lambda i: (b"%05d" % i).ljust(4096)
         with self.option(osd_client_message_cap=100):
             self.io.set_locator_key("together")
             try:
-                writes = [self.io.aio_write_full(f"o{i % objects}", b"%05d" % i) for i in range(count)]
+                writes = [self.io.aio_write_full(f"o{i % objects}", value(i)) for i in range(count)]
                 wait_for(lambda: all(write.is_complete() for write in writes), "all is written")
                 found = {}
                 reads = [
-                    self.io.aio_read(f"o{i % objects}", 100, 0, lambda _, data, i=i: found.update({i: data}))
+                    self.io.aio_read(f"o{i % objects}", 4096, 0, lambda _, data, i=i: found.update({i: data}))
                     for i in range(count)
                 ]
                 wait_for(lambda: all(read.is_complete() for read in reads), "all is read")
@@ -132,7 +134,8 @@ class Limits(Pool):
             finally:
                 self.io.set_locator_key("")
         self.assertEqual([write.get_return_value() for write in writes], [0] * count)
-        self.assertEqual(found, {i: b"%05d" % (count - objects + i % objects) for i in range(count)})
+        wrong = [i for i in range(count) if found[i] != value(count - objects + i % objects)]
+        self.assertEqual(wrong, [])
 
     def test_connections_that_are_too_open(self):
         def writes(mode):

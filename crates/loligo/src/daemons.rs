@@ -224,9 +224,9 @@ fn allow_many_files() {
     }
 }
 
-/// Takes memory in small pages from now on, as do the programs that this process starts. Huge ones save a memory store a miss in each read of its many gigabytes; a
-/// daemon that lives in some dozens of megabytes only becomes larger by what it does not use of them. Where the kernel
-/// refuses, that is all that happens.
+/// Takes memory in small pages from now on, as do the programs that this process starts. Huge ones save a memory store a
+/// miss in each read of its many gigabytes; a daemon that lives in some dozens of megabytes only becomes larger by what it
+/// does not use of them. Where the kernel refuses, that is all that happens.
 pub(crate) fn take_small_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }

@@ -1,10 +1,10 @@
 //! Objects of which no holder is left: an operator gives them up (`ceph pg PGID mark_unfound_lost revert|delete`).
 //!
 //! Each becomes an entry of the log: what there was of the object is void, and it is again what it was at the newest
-//! version that this OSD, another member or a holder that is none any more has, or it is gone. All members log that, and lack the object from then on;
-//! when all have it durably, recovery goes on: what was deleted needs no source, what was reverted one who has that
-//! version (`Need::is_here`), and members get it from the primary as ever. A holder that comes back with what was given up
-//! finds the entry in the others' log, and follows.
+//! version that this OSD, another member or a holder that is none any more has, or it is gone. All members log that, and
+//! lack the object from then on; when all have it durably, recovery goes on: what was deleted needs no source, what was
+//! reverted one who has that version (`Need::is_here`), and members get it from the primary as ever. A holder that comes
+//! back with what was given up finds the entry in the others' log, and follows.
 //!
 //! It is refused while somebody may yet have one of the objects: while not every OSD that has been a member since the
 //! group was clean has been asked or is marked lost.

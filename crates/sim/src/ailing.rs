@@ -11,7 +11,7 @@ use crate::faults::Fault;
 use crate::node::{Disk, NodeId};
 use crate::run::Run;
 use crate::world::{Event, World};
-use base::{Duration, Instant};
+use base::{Duration, Epoch, Instant};
 
 /// Who ails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +56,8 @@ impl World {
     }
 
     /// A node has come to a map that shows more OSDs as up than its last one.
-    pub(crate) fn has_company(&mut self, id: NodeId) {
+    pub(crate) fn has_company(&mut self, id: NodeId, epoch: Epoch) {
+        self.rushes.has_company(self.now, epoch);
         if let Some(at) = self.ailing.iter().position(|ailing| ailing.node == id && ailing.until > self.now) {
             let ailing = self.ailing.swap_remove(at);
             let at = (self.now + ailing.lasts).min(ailing.until);

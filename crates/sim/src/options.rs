@@ -40,7 +40,7 @@ pub struct Options {
     pub ailing_disks: bool,
     /// Whether OSDs that are marked down, and clients with them, hear nobody who could tell them.
     pub exiles: bool,
-    /// Whether a disk is lost for good, once, where at least two members have what was acknowledged. Never drawn.
+    /// Whether a disk is lost for good, once, where at least two members have what was acknowledged.
     pub disk_loss: bool,
     /// How long an OSD keeps a session whose peer is away: with little, sessions end between OSDs that both live.
     pub standby: Duration,
@@ -80,6 +80,10 @@ pub struct Options {
     pub ask_once: bool,
     /// How long a client rests at the most, now and then: with some, it comes back with a map of long ago.
     pub rest: Duration,
+    /// After how many writes others of the objects are written, while some are left alone; 0 is all of them, always.
+    pub spell: u32,
+    /// Whether clients hurry for a while when an OSD has come back.
+    pub rushes: bool,
     /// How many kilobytes each machine's link carries a second, one after the other; 0 is any number at once.
     pub link_kb_s: u32,
     /// Whether disks fill up for a while, because something else takes their room. Those of the extent store do not.
@@ -151,6 +155,8 @@ impl Options {
             snap_reads: later.chance(1, 2),
             regroups: later.chance(1, 3),
             disk_loss: later.chance(1, 2),
+            spell: [0, 0, 30, 150][later.below(4) as usize],
+            rushes: later.chance(1, 3),
             planted: None,
         }
     }
@@ -168,7 +174,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 40] {
+    fn values(&self) -> [(&'static str, String); 42] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -206,6 +212,8 @@ impl Options {
             ("outage-ms", ms(self.outage)),
             ("ask-once", self.ask_once.to_string()),
             ("rest-ms", ms(self.rest)),
+            ("spell", self.spell.to_string()),
+            ("rushes", self.rushes.to_string()),
             ("link-kb-s", self.link_kb_s.to_string()),
             ("full-disks", self.full_disks.to_string()),
             ("snap-reads", self.snap_reads.to_string()),
@@ -261,6 +269,8 @@ impl Options {
         add(&|o| o.lacking_max = 100);
         add(&|o| o.ask_once = false);
         add(&|o| o.rest = Duration::ZERO);
+        add(&|o| o.spell = 0);
+        add(&|o| o.rushes = false);
         add(&|o| o.link_kb_s = 0);
         add(&|o| o.full_disks = false);
         add(&|o| o.snap_reads = false);

@@ -88,7 +88,7 @@ impl Run {
     fn new(options: &Options) -> Run {
         let mut world = World::new(options);
         let cluster = Cluster::found(options, &mut world);
-        let work = Workload::new(options.objects, options.full_disks, world.rng.fork());
+        let work = Workload::new(options, world.rng.fork());
         let snapshots = Snapshots::new(world.rng.fork(), options.seed);
         Run {
             options: options.clone(),
@@ -422,7 +422,8 @@ impl Run {
 
     /// Plans a client's next request.
     fn go_on(&mut self, client: usize, slot: u32) {
-        let at = self.world.now + self.work.pause(self.options.think);
+        let mean = self.world.rushes.pause(self.world.now, self.options.think);
+        let at = self.world.now + self.work.pause(mean);
         let at = self.rests.wakes(client, at);
         self.world.plan(at, Event::Work { client, slot });
     }

@@ -5,6 +5,8 @@
 
 use crate::check::history::{Entry, History};
 use crate::check::linear::{Answer, Ask};
+use crate::options::Options;
+use crate::spells::Spells;
 use crate::value;
 use base::{Bug, Duration, Errno, PoolId, Rng, SnapId};
 use client::{Completion, Failure, OpId, Reply, Request, Target};
@@ -20,6 +22,7 @@ pub(crate) struct Workload {
     pub(crate) complaints: Vec<String>,
     rng: Rng,
     objects: u32,
+    spells: Spells,
     /// Whether every second write is tried where there is no room.
     try_full: bool,
     last_id: u64,
@@ -67,13 +70,14 @@ pub(crate) const LOOK: u32 = u32::MAX - 1;
 const FINAL: u32 = u32::MAX;
 
 impl Workload {
-    pub(crate) fn new(objects: u32, try_full: bool, rng: Rng) -> Workload {
+    pub(crate) fn new(options: &Options, rng: Rng) -> Workload {
         Workload {
             history: History::default(),
             complaints: Vec::new(),
             rng,
-            objects,
-            try_full,
+            objects: options.objects,
+            spells: Spells::new(options.seed, options.objects, options.spell),
+            try_full: options.full_disks,
             last_id: 0,
             last_token: 0,
             pending: BTreeMap::new(),
@@ -103,6 +107,7 @@ impl Workload {
             88..94 => Ask::Create(self.token()),
             _ => Ask::Delete,
         };
+        let object = if ask == Ask::Read { object } else { self.spells.written(object) };
         let (id, request) = self.begin(pool, object, ask, slot);
         let impatient = self.rng.chance(IMPATIENT.0, IMPATIENT.1);
         // Any member may answer some of the reads.

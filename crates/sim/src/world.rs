@@ -21,6 +21,7 @@ use crate::node::{Disk, Engine, Node, NodeId, Output};
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::regroup::Regroups;
+use crate::rushes::Rushes;
 use crate::trace::Trace;
 use base::checksum::crc32c;
 use base::{Duration, Epoch, Instant, Rng};
@@ -99,6 +100,8 @@ pub(crate) struct World {
     pub(crate) fills: Rng,
     /// What happens while the number of groups changes: another one.
     pub(crate) regroups: Regroups,
+    /// When clients hurry.
+    pub(crate) rushes: Rushes,
     queue: Queue<Event>,
     /// What OSDs have told one another.
     deliveries: Deliveries,
@@ -133,6 +136,7 @@ impl World {
             ails: Rng::new(seed ^ 0x0061_696C_696E_6721),
             fills: Rng::new(seed ^ 0x0000_6669_6C6C_7321),
             regroups: Regroups::new(seed, options.regroups),
+            rushes: Rushes::new(seed, options.rushes),
             queue: Queue::new(),
             deliveries: Deliveries::default(),
             logs: Logs::default(),
@@ -264,7 +268,7 @@ impl World {
         }
         self.has_moved_on(id);
         if more_up {
-            self.has_company(id);
+            self.has_company(id, map.epoch);
         }
         if resized {
             self.has_resized(id);

@@ -137,6 +137,12 @@ pub(crate) struct SimArgs {
     /// How long a client rests at the most, now and then
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=3600000))]
     rest_ms: Option<u64>,
+    /// After how many writes others of the objects are written, while some are left alone; 0 is all of them, always
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    spell: Option<u32>,
+    /// Whether clients hurry for a while when an OSD has come back
+    #[arg(long, value_name = "BOOL")]
+    rushes: Option<bool>,
     /// How many kilobytes each machine's link carries a second; 0 is any number at once
     #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     link_kb_s: Option<u32>,
@@ -233,6 +239,8 @@ impl SimArgs {
             outage: self.outage_ms.map_or(usual.outage, Duration::from_millis),
             ask_once: self.ask_once.unwrap_or(usual.ask_once),
             rest: self.rest_ms.map_or(usual.rest, Duration::from_millis),
+            spell: self.spell.unwrap_or(usual.spell),
+            rushes: self.rushes.unwrap_or(usual.rushes),
             link_kb_s: self.link_kb_s.unwrap_or(usual.link_kb_s),
             full_disks: self.full_disks.unwrap_or(usual.full_disks),
             snap_reads: self.snap_reads.unwrap_or(usual.snap_reads),

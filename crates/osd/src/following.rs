@@ -156,10 +156,9 @@ impl Osd {
     fn move_pgs(&mut self, moved: &BTreeSet<PgId>, reborn: &[OsdId]) {
         let me = self.core.me();
         for id in moved {
-            let Some(history) = self.core.placement.get(*id) else { continue };
-            let (sets, since) = (history.current.clone(), history.since);
             if !self.pgs.contains_key(id) {
-                if !sets.concerns(me) || !is_served(&self.core.map, id.pool) {
+                let comes_here = self.core.placement.get(*id).is_some_and(|history| history.current.concerns(me));
+                if !comes_here || !is_served(&self.core.map, id.pool) {
                     continue;
                 }
                 self.make_way(|pg| pg == *id);
@@ -168,8 +167,10 @@ impl Osd {
                 pg.info.resized_at = self.core.epoch();
                 self.pgs.insert(*id, Box::new(pg));
             }
-            let pg = self.pgs.get_mut(id).expect("it is there now");
-            pg.start_interval(&mut self.core, sets, since, self.life.up);
+            if let (Some(pg), Some(history)) = (self.pgs.get_mut(id), self.core.placement.get(*id)) {
+                pg.place(history);
+                pg.start_interval(&mut self.core, self.life.up);
+            }
         }
         self.pgs.retain(|_, pg| pg.exists || pg.sets.concerns(me));
         let companions = self.companions();

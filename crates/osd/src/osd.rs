@@ -100,7 +100,7 @@ impl Osd {
         let (of_gone_pools, here): (Vec<Pg>, Vec<Pg>) = image.pgs.into_iter().partition(|pg| gone(pg, &core.map));
         for mut pg in here {
             if let Some(history) = core.placement.get(pg.id) {
-                (pg.sets, pg.since) = (history.current.clone(), history.since);
+                pg.place(history);
             }
             pgs.insert(pg.id, Box::new(pg));
         }

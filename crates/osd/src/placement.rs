@@ -50,6 +50,10 @@ pub struct PgHistory {
     pub current: UpActing,
     /// The first map of the current interval, as far as known.
     pub since: Epoch,
+    /// Since when the acting primary has been the same, as far as known (Ceph's `same_primary_since`). What was sent by
+    /// an older map its client has sent again since, maybe to another OSD. Not stored: who talks to this life of the
+    /// OSD has a map that shows it, newer than what was stored before.
+    pub led_since: Epoch,
     /// The first map that is accounted for: nothing is known of what was before.
     pub known_since: Epoch,
     /// Whether the PG was created in `known_since`, so that nothing was before.
@@ -145,7 +149,8 @@ impl Placement {
             let Some(old) = before.pool(*id).filter(|old| old.pg_num < pool.pg_num) else { continue };
             for pg in (old.pg_num..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
                 if let Some(history) = self.histories.get(&ancestor(pg, old.pg_num)).cloned() {
-                    self.histories.entry(pg).or_insert(history);
+                    // Whatever named this PG before was sent to one of the same number that is gone.
+                    self.histories.entry(pg).or_insert(PgHistory { led_since: map.epoch, ..history });
                 }
             }
         }
@@ -167,8 +172,8 @@ impl Placement {
             // A pool that was not in the map just before is new in this one.
             let new_pool = before.map_or(epoch.0 <= 1, |b| b.pool(pg.pool).is_none());
             let born_known = contiguous && new_pool;
-            let fresh = PgHistory { current: now, since: epoch, known_since: epoch, born_known, past: VecDeque::new() };
-            self.histories.insert(pg, fresh);
+            let (since, led_since, known_since, past) = (epoch, epoch, epoch, VecDeque::new());
+            self.histories.insert(pg, PgHistory { current: now, since, led_since, known_since, born_known, past });
             return true;
         };
         let same_sizes = before.is_none_or(|before| is_same_for(pg, before, map));
@@ -186,6 +191,9 @@ impl Placement {
             history.past.clear();
             history.known_since = epoch;
             history.born_known = false;
+        }
+        if !contiguous || history.current.acting_primary != now.acting_primary {
+            history.led_since = epoch;
         }
         history.current = now;
         history.since = epoch;
@@ -232,7 +240,8 @@ impl Placement {
             if Bug::PastNotKept.is_planted() {
                 past.clear();
             }
-            histories.insert(pg, PgHistory { current, since, known_since, born_known, past });
+            let led_since = since;
+            histories.insert(pg, PgHistory { current, since, led_since, known_since, born_known, past });
         }
         d.finish("placement history")?;
         let mut mapping = Mapping::new();

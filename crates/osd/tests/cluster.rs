@@ -6,6 +6,7 @@ use base::{Duration, OsdId};
 use bytes::Bytes;
 use harness::Cluster;
 use store::CollectionId;
+use wire::messages::OsdOp;
 use wire::osd::{OpCode, OsdOpItem};
 
 fn write_item(data: &[u8]) -> OsdOpItem {
@@ -97,11 +98,14 @@ fn a_resent_request_is_answered_and_not_executed_again() {
     assert_eq!(replies.len(), 3);
     assert!(replies.iter().all(|r| (r.result, r.user_version) == (0, 1)), "{replies:?}");
     assert_eq!(c.read("x").as_deref(), Ok(&b"a"[..]));
-    // The next primary knows it as well.
+    // The next primary knows it as well, and leaves what was sent before it led.
     let (_, _, primary) = c.locate("x");
     c.kill(primary);
     c.settle();
-    c.resend(1, tid, op);
+    c.resend(1, tid, op.clone());
+    c.settle_for(Duration::from_millis(500));
+    assert_eq!(c.replies[&(1, tid)].len(), 3);
+    c.resend(1, tid, OsdOp { map_epoch: c.map.epoch, ..op });
     c.settle_for(Duration::from_millis(500));
     assert_eq!(c.replies[&(1, tid)].len(), 4);
     assert_eq!(c.read("x").as_deref(), Ok(&b"a"[..]));
@@ -129,6 +133,58 @@ fn requests_are_remembered_beyond_the_log_as_long_as_an_option_says() {
         c.settle_for(Duration::from_millis(500));
         assert_eq!(c.read("x").as_deref(), Ok(appended.as_bytes()), "{remembered} remembered");
     }
+}
+
+/// An OSD that took many maps at once was primary as before, and did what it had held since before another one led the
+/// group. There the client had sent it as well and been refused: what was refused was done after all.
+#[test]
+fn what_is_held_since_before_another_led_is_left_for_its_client_to_send_again() {
+    let mut c = Cluster::new(13, 2, 2, 1, 1);
+    let (_, _, primary) = c.locate("x");
+    let other = 1 - primary;
+    c.cut.push((primary, other));
+    c.settle_for(Duration::from_secs(30));
+    let op = c.request("x", vec![append_item(b"1")]);
+    let tid = c.send(1, op.clone());
+    c.settle_for(Duration::from_secs(1));
+    assert!(!c.replies.contains_key(&(1, tid)), "it waits for the other's promise");
+    c.unmapped.push(primary);
+    c.mark_out(primary);
+    assert_eq!(c.locate("x").2, other);
+    c.mark_in(primary);
+    assert_eq!(c.locate("x").2, primary);
+    c.cut.clear();
+    c.unmapped.clear();
+    c.publish(|_, _| {});
+    c.settle();
+    assert_eq!(c.active(), 1, "{:#?}", c.log);
+    assert_eq!(c.read("x"), Err(-2), "it was done");
+    assert!(!c.replies.contains_key(&(1, tid)));
+    c.resend(1, tid, OsdOp { map_epoch: c.map.epoch, ..op });
+    assert_eq!(c.read("x").as_deref(), Ok(&b"1"[..]));
+}
+
+/// What had been sent within one rule of the same primary is done, however many intervals have begun since.
+#[test]
+fn what_is_held_over_intervals_of_one_primary_is_done_once() {
+    let mut c = Cluster::new(13, 2, 2, 1, 1);
+    let (_, _, primary) = c.locate("x");
+    let other = 1 - primary;
+    c.cut.push((primary, other));
+    c.settle_for(Duration::from_secs(30));
+    let op = c.request("x", vec![append_item(b"1")]);
+    let tid = c.send(1, op);
+    c.settle_for(Duration::from_secs(1));
+    assert!(!c.replies.contains_key(&(1, tid)), "it waits for the other's promise");
+    c.unmapped.push(primary);
+    c.mark_out(other);
+    c.mark_in(other);
+    c.cut.clear();
+    c.unmapped.clear();
+    c.publish(|_, _| {});
+    c.settle();
+    assert_eq!(c.replies[&(1, tid)].len(), 1);
+    assert_eq!(c.read("x").as_deref(), Ok(&b"1"[..]));
 }
 
 #[test]
@@ -285,7 +341,7 @@ fn who_begins_another_life_while_it_is_asked_is_asked_again() {
 fn acknowledged_appends_survive_random_faults() {
     for seed in 0..12 {
         let mut c = Cluster::new(100 + seed, 3, 3, 2, 2);
-        let mut sent: Vec<(u64, wire::messages::OsdOp, u8)> = Vec::new();
+        let mut sent: Vec<(u64, OsdOp, u8)> = Vec::new();
         for round in 0..30u8 {
             for _ in 0..c.rng.below(4) {
                 let byte = sent.len() as u8;

@@ -150,6 +150,13 @@ fn what_is_said_while_a_disk_hangs_is_not_taken_for_durable() {
     }
 }
 
+/// An OSD took many maps at once, was primary as before, and did what it had held since before another one had led the
+/// group: an append that the other had refused for want of space was there after all.
+#[test]
+fn what_another_primary_refused_is_not_done() {
+    must_be_well(&Options::new(4760));
+}
+
 /// Others went on without an OSD that they had promised not to: clients that had heard as little as it found old values.
 #[test]
 fn who_is_gone_on_without_too_early_is_found() {

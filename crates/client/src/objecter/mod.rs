@@ -208,7 +208,8 @@ impl Objecter {
     }
 
     /// Takes maps that the monitor or an OSD sent, as far as they follow the one we have. An undecodable map is
-    /// dropped and asked for anew as a whole.
+    /// dropped and asked for anew as a whole. A request that one of them moved is sent again even where the last one
+    /// moves it back: its OSD may not have been there in between, and then has dropped it.
     pub fn handle_maps(&mut self, now: Instant, maps: &messages::OsdMap) {
         if self.map.as_ref().is_some_and(|map| map.fsid != maps.fsid) {
             return;
@@ -219,7 +220,7 @@ impl Objecter {
         }
         let after = self.epoch();
         if after > before {
-            self.rescan(now);
+            self.route_held(now);
         }
         if maps.newest > after && after > Epoch(0) && maps.oldest > after.next() {
             // What follows ours has been trimmed.
@@ -279,7 +280,7 @@ impl Objecter {
     fn advance(&mut self, maps: &messages::OsdMap) -> Result<(), Malformed> {
         let mut map = self.map.clone();
         for _ in 0..limits::MAPS_PER_MESSAGE_MAX {
-            let epoch = map.as_ref().map_or(Epoch(0), |map| map.epoch);
+            let epoch = self.epoch();
             let incremental = map.as_mut().zip(maps.incremental.get(&epoch.next()));
             if let Some((map, blob)) = incremental {
                 let incremental = Incremental::from_bytes(blob)?;
@@ -291,12 +292,14 @@ impl Objecter {
                 break;
             }
             self.map.clone_from(&map);
+            self.take_back(self.epoch() > epoch.next());
         }
         Ok(())
     }
 
-    /// Follows a new map: closes sessions with OSDs that are gone or elsewhere, sends what has moved.
-    fn rescan(&mut self, now: Instant) {
+    /// Follows one map: closes sessions with OSDs that are gone or elsewhere, and takes back what has moved; after
+    /// `unknown` maps all, for whatever may have moved in one of them.
+    fn take_back(&mut self, unknown: bool) {
         let Some(map) = self.map.clone() else { return };
         let moved = |osd: OsdId, session: &Session| {
             !map.is_up(osd) || map.addrs(osd).is_none_or(|addrs| addrs.client != session.addrs)
@@ -308,23 +311,33 @@ impl Objecter {
                 self.conns.remove(&conn);
                 self.commands.push_back(NetCommand::Close { conn });
             }
-            for tid in session.tids {
-                let op = self.ops.get_mut(&tid).expect("a session's requests exist");
-                (op.osd, op.sent, op.placement) = (None, false, None);
-                self.held.insert(tid);
-            }
+            session.tids.into_iter().for_each(|tid| self.hold(tid));
         }
-        for tid in self.ops.keys().copied().collect::<Vec<_>>() {
-            let op = &self.ops[&tid];
-            let stays = match (&op.placement, self.place(&op.request)) {
-                (Some(old), Ok(new)) => *old == new && !new.forced_since(op.sent_epoch),
-                _ => false,
-            };
-            if !stays {
-                self.route(now, tid);
-            }
+        let stays = |op: &Op| match (&op.placement, place(&map, &op.request)) {
+            (Some(old), Ok(new)) => *old == new && !new.forced_since(op.sent_epoch) && !unknown,
+            _ => false,
+        };
+        let placed = self.ops.iter().filter(|(_, op)| op.placement.is_some());
+        let moved: Vec<u64> = placed.filter(|(_, op)| !stays(op)).map(|(tid, _)| *tid).collect();
+        moved.into_iter().for_each(|tid| self.hold(tid));
+    }
+
+    /// Takes a request from its session, if it has one.
+    fn hold(&mut self, tid: u64) {
+        let op = self.ops.get_mut(&tid).expect("only requests that exist are held");
+        (op.placement, op.sent) = (None, false);
+        if let Some(session) = op.osd.take().and_then(|osd| self.sessions.get_mut(&osd)) {
+            session.tids.remove(&tid);
         }
-        self.sessions.retain(|osd, session| !session.tids.is_empty() || session.conn.is_some() && map.is_up(*osd));
+        self.held.insert(tid);
+    }
+
+    /// Sends what is held and can be sent by the newest map, and forgets sessions that nobody needs.
+    fn route_held(&mut self, now: Instant) {
+        self.held.clone().into_iter().for_each(|tid| self.route(now, tid));
+        let map = self.map.as_ref();
+        let is_up = |osd: OsdId| map.is_some_and(|map| map.is_up(osd));
+        self.sessions.retain(|osd, session| !session.tids.is_empty() || session.conn.is_some() && is_up(*osd));
     }
 
     fn place(&self, request: &Request) -> Result<Placement, Hold> {
@@ -360,21 +373,12 @@ impl Objecter {
         }
     }
 
-    /// Puts a request where it belongs by the present map, and sends it if it can be sent.
+    /// Puts a held request where it belongs by the present map, and sends it if it can be sent.
     fn route(&mut self, now: Instant, tid: u64) {
-        let placement = self.place(&self.ops[&tid].request);
-        let op = self.ops.get_mut(&tid).expect("only requests that exist are routed");
-        if let Some(session) = op.osd.take().and_then(|osd| self.sessions.get_mut(&osd)) {
-            session.tids.remove(&tid);
-        }
-        op.sent = false;
-        match placement {
-            Err(why) => {
-                op.placement = None;
-                self.held.insert(tid);
-                self.ask_about(why);
-            }
+        match self.place(&self.ops[&tid].request) {
+            Err(why) => self.ask_about(why),
             Ok(placement) => {
+                let op = self.ops.get_mut(&tid).expect("only requests that exist are routed");
                 let osd = placement.asked(&op.request, &mut self.rng);
                 let addrs = self.map.as_ref().and_then(|map| map.addrs(osd)).map(|addrs| addrs.client.clone());
                 op.placement = Some(placement);

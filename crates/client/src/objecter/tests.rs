@@ -70,14 +70,27 @@ impl World {
 
     /// The next map, told to the objecter.
     fn change(&mut self, edit: impl FnOnce(&mut Incremental)) {
+        let inc = self.next(edit);
+        self.tell(&[inc]);
+    }
+
+    /// The next map, not told to anybody yet.
+    fn next(&mut self, edit: impl FnOnce(&mut Incremental)) -> Incremental {
         let mut inc = Incremental::new(FSID, self.map.epoch.next(), UTime::default());
         edit(&mut inc);
         self.map.apply(&inc).expect("a change that fits");
-        let mut message = OsdMapMessage { fsid: FSID, newest: inc.epoch, oldest: Epoch(1), ..Default::default() };
-        if inc.epoch == Epoch(1) {
-            message.full.insert(inc.epoch, self.map.to_bytes());
-        } else {
-            message.incremental.insert(inc.epoch, inc.to_bytes());
+        inc
+    }
+
+    /// Tells the objecter of maps, in one message.
+    fn tell(&mut self, maps: &[Incremental]) {
+        let mut message = OsdMapMessage { fsid: FSID, newest: self.map.epoch, oldest: Epoch(1), ..Default::default() };
+        for inc in maps {
+            if inc.epoch == Epoch(1) {
+                message.full.insert(inc.epoch, self.map.to_bytes());
+            } else {
+                message.incremental.insert(inc.epoch, inc.to_bytes());
+            }
         }
         self.objecter.handle_maps(self.now, &message);
         self.objecter.check_invariants();
@@ -247,6 +260,49 @@ fn an_osd_that_restarts_at_another_address_is_found_there() {
     w.change(|inc| drop(inc.new_up.insert(osd, addrs(osd.0, 2))));
     let commands = w.commands();
     assert!(commands.iter().any(|c| matches!(c, NetCommand::Open { to, .. } if *to == addr(osd.0, 2))), "{commands:?}");
+}
+
+/// A map by which an OSD has no data, and one that gives it back what it had.
+fn there_and_back(w: &mut World, osd: OsdId) -> [Incremental; 2] {
+    [0, 0x10000].map(|weight| w.next(|inc| inc.new_weight.extend([(osd, weight)])))
+}
+
+/// An OSD that took many maps at once did what it had held since before another led the group, who had refused it: it drops
+/// that now, as Ceph's do, and whoever looks at the last map alone never sends it again.
+#[test]
+fn what_has_moved_away_and_back_within_one_message_of_maps_is_sent_again() {
+    let mut w = World::ready();
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    names.iter().enumerate().for_each(|(id, name)| w.submit(id as u64, name));
+    assert_eq!(w.sent().len(), names.len());
+    let osd = w.osd_of("a");
+    let concerned = |w: &World| names.iter().filter(|name| w.sets_of(name).concerns(osd)).count();
+    let moved = concerned(&w);
+    assert!(moved < names.len(), "all on one OSD");
+    let maps = there_and_back(&mut w, osd);
+    assert_eq!(concerned(&w), moved, "all is where it was");
+    w.tell(&maps);
+    let again = w.sent();
+    assert_eq!(again.len(), moved);
+    assert!(again.iter().all(|(_, _, op)| op.retry_attempt == 1 && op.map_epoch == Epoch(3)), "{again:?}");
+    assert_eq!(again.iter().filter(|(_, _, op)| op.object == "a").count(), 1);
+}
+
+#[test]
+fn after_maps_that_nobody_tells_of_everything_is_sent_again() {
+    let mut w = World::ready();
+    w.submit(1, "a");
+    assert_eq!(w.sent().len(), 1);
+    w.next(|_| ());
+    w.next(|_| ());
+    let epoch = w.map.epoch;
+    let mut message = OsdMapMessage { fsid: FSID, newest: epoch, oldest: epoch, ..Default::default() };
+    message.full.insert(epoch, w.map.to_bytes());
+    w.objecter.handle_maps(w.now, &message);
+    let again = w.sent();
+    assert_eq!(again.iter().map(|(_, _, op)| (op.retry_attempt, op.map_epoch)).collect::<Vec<_>>(), [(1, epoch)]);
+    w.change(|_| ());
+    assert_eq!(w.sent(), [], "this one follows");
 }
 
 #[test]

@@ -145,8 +145,11 @@ pub struct InFlight {
 }
 
 impl Pg {
-    /// Takes a request that belongs here.
+    /// Takes a request that belongs here, from the queue or from wherever it was held: before every start of one.
     pub fn handle_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
+        if request.message.map_epoch < self.led_since {
+            return self.leave_to_client(core, &request);
+        }
         if request.stamps.reached == Instant::ZERO {
             request.stamps.reached = core.now;
             core.counters.op_before_dequeue_op_lat.add(core.now.since(request.stamps.initiated));
@@ -187,6 +190,13 @@ impl Pg {
         self.objects.get_mut(&object).expect("it is there now").waiting.push_back(request);
         self.hurry(core, &object);
         self.preempt_scrub(core, &object, class);
+    }
+
+    /// Drops a request that was sent when another OSD led the PG, or before one did in between: its client has sent it
+    /// there, may have been refused there, and sends it again (v16.2 `src/osd/PG.cc`, `can_discard_op`).
+    fn leave_to_client(&self, core: &mut Core, request: &ClientRequest) {
+        core.sessions.release(request.bytes);
+        crate::requests::share_map(core, request.conn, request.message.map_epoch);
     }
 
     fn forget_idle_objects(&mut self) {
@@ -663,8 +673,7 @@ impl Pg {
     /// Gives up the requests of a PG that this OSD no longer leads, and tells their clients of the new map.
     pub fn drop_requests(&mut self, core: &mut Core) {
         for request in core::mem::take(&mut self.waiting) {
-            core.sessions.release(request.bytes);
-            crate::requests::share_map(core, request.conn, request.message.map_epoch);
+            self.leave_to_client(core, &request);
         }
     }
 

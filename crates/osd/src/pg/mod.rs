@@ -40,6 +40,7 @@ pub mod trimming;
 pub mod watching;
 
 use crate::core::{CommitFor, Core, Level};
+use crate::placement::PgHistory;
 use crate::replication::Replication;
 use crate::watch::LiveWatches;
 use base::hash::FixedHashMap;
@@ -144,6 +145,8 @@ pub struct Pg {
     pub sets: UpActing,
     /// The first map of this interval.
     pub since: Epoch,
+    /// The first map since which it has had the same primary.
+    pub led_since: Epoch,
     /// What this OSD is to it.
     pub role: Role,
     /// What its log tells of and is not here.
@@ -225,6 +228,7 @@ impl Pg {
             log: PgLog::default(),
             sets: UpActing::nobody(),
             since: Epoch(0),
+            led_since: Epoch(0),
             role: Role::Waiting,
             missing: Missing::default(),
             fetching: BTreeMap::new(),
@@ -324,11 +328,16 @@ impl Pg {
         core.commit(CommitFor::Pg(self.id, why), t);
     }
 
-    /// Begins a new interval with these sets. An OSD that is not up (yet) only takes note.
-    pub fn start_interval(&mut self, core: &mut Core, sets: UpActing, since: Epoch, up: bool) {
-        self.sets = sets;
+    /// Takes note of where it is in the present interval.
+    pub fn place(&mut self, history: &PgHistory) {
+        self.sets = history.current.clone();
+        (self.since, self.led_since) = (history.since, history.led_since);
+    }
+
+    /// Begins a new interval where it has been placed. An OSD that is not up (yet) only takes note.
+    pub fn start_interval(&mut self, core: &mut Core, up: bool) {
         core.wishes.forget(self.id);
-        self.begin(core, since, up);
+        self.begin(core, self.since, up);
     }
 
     /// Peers anew in the same interval, as if a new one began with the present map.

@@ -106,7 +106,8 @@ impl Pg {
         let head = clone.with_snap(SnapId::HEAD);
         let name = Bytes::copy_from_slice(head.name());
         let locator = ObjectLocator::new(self.id.pool);
-        let message = OsdOp::new(SpgId::replicated(self.id), head.hash(), locator, name, Vec::new());
+        let mut message = OsdOp::new(SpgId::replicated(self.id), head.hash(), locator, name, Vec::new());
+        message.map_epoch = core.epoch();
         let caller = Caller { name: EntityName::osd(core.me()), addr: EntityAddr::default(), own: true };
         let mut plan = plan(&[], &core.tuning).expect("no op is refused");
         plan.class = crate::ops::OpClass::Write;

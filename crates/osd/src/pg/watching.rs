@@ -147,7 +147,8 @@ impl Pg {
             ..ObjectLocator::new(self.id.pool)
         };
         let name = Bytes::copy_from_slice(object.name());
-        let message = Box::new(OsdOp::new(SpgId::replicated(self.id), object.hash(), locator, name, ops));
+        let mut message = Box::new(OsdOp::new(SpgId::replicated(self.id), object.hash(), locator, name, ops));
+        message.map_epoch = core.epoch();
         core.own_requests += 1;
         core.sessions.admit_own();
         // The epoch tells this life's requests from an earlier one's.

@@ -57,7 +57,7 @@ impl Memory {
 const BLOCK_BYTES: usize = BLOCK as usize;
 
 /// Buffers to be filled get one of a few sizes from here on: they are soon let go, and then fit the next one.
-const ROUNDED_BYTES_MIN: usize = 64 << 10;
+pub(crate) const ROUNDED_BYTES_MIN: usize = 64 << 10;
 
 impl IoBuf {
     /// Nothing, with room for `len` bytes, rounded up to whole blocks.
@@ -77,8 +77,7 @@ impl IoBuf {
     /// Nothing, with room for at least `len` bytes, for what is soon let go: it has one of a few sizes, so that it fits
     /// the next one, too.
     pub fn passing(len: usize) -> IoBuf {
-        let whole = len.max(1).next_multiple_of(BLOCK_BYTES);
-        IoBuf::with_capacity(if whole <= pool::BUFFER_BYTES_MAX { whole.next_power_of_two() } else { whole })
+        IoBuf::with_capacity(rounded(len.max(1).next_multiple_of(BLOCK_BYTES)))
     }
 
     /// Bytes of no meaning, to be read into; `len` bytes, rounded up to whole blocks.
@@ -146,6 +145,16 @@ impl Drop for IoBuf {
     fn drop(&mut self) {
         pool::give_back(core::mem::take(&mut self.memory));
     }
+}
+
+/// The size of a buffer that gets one of a few sizes, from whole blocks.
+fn rounded(whole: usize) -> usize {
+    if whole <= pool::BUFFER_BYTES_MAX { whole.next_power_of_two() } else { whole }
+}
+
+/// What a buffer made by [`IoBuf::to_fill`] for whole blocks takes, but for its slack where it is not rounded.
+pub(crate) fn room_to_fill(whole: usize) -> usize {
+    if whole < ROUNDED_BYTES_MIN { whole } else { rounded(whole) }
 }
 
 fn is_aligned(bytes: &[u8]) -> bool {

@@ -20,6 +20,11 @@ pub(crate) fn options() -> ExtentOptions {
     ExtentOptions { cache_bytes: 256 << 10, direct_min: 16 << 10, discard_blocks_min: Some(2), read_only: false }
 }
 
+/// With a cache that keeps long reads, too.
+pub(crate) fn roomy() -> ExtentOptions {
+    ExtentOptions { cache_bytes: 16 << 20, ..options() }
+}
+
 pub(crate) fn label() -> Label {
     Label { cluster: Uuid([1; 16]), osd: OsdId(0), store: Uuid([2; 16]), salt: 0x1234_5678_9abc_def0 }
 }

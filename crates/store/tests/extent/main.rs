@@ -7,7 +7,7 @@ mod workload;
 use base::{Instant, Rng};
 use bytes::Bytes;
 use disk::Still;
-use driver::{DEVICE_BYTES, Driven, LOG_BYTES, assert_clean, contents, formatted, formatted_apart, options};
+use driver::{DEVICE_BYTES, Driven, LOG_BYTES, assert_clean, contents, formatted, formatted_apart, options, roomy};
 use std::collections::BTreeMap;
 use store::extent::{check, open};
 use store::{
@@ -37,7 +37,9 @@ fn of_store(driven: &mut Driven, id: CollectionId) -> Contents {
 fn does_what_the_memory_store_does() {
     for seed in 0..10 {
         let mut rng = Rng::new(seed);
-        let (mut model, mut driven) = (MemoryStore::new(), Driven::open(laid_down(seed), options(), Rng::new(1)));
+        let options = if seed % 2 == 0 { options() } else { roomy() };
+        let mut driven = Driven::open(laid_down(seed), options, Rng::new(1));
+        let mut model = MemoryStore::new();
         for step in 0..150 {
             let id = collection(rng.below(COLLECTIONS));
             let exists = of_memory(&model, id).is_some();
@@ -53,7 +55,7 @@ fn does_what_the_memory_store_does() {
                 1 => {
                     let media = driven.close();
                     assert_clean(&media, &format!("seed {seed} step {step}"));
-                    driven = Driven::open(media, options(), rng.fork());
+                    driven = Driven::open(media, options, rng.fork());
                 }
                 _ => {}
             }
@@ -430,6 +432,48 @@ fn a_removed_collection_gives_its_space_back() {
     driven.checkpoint();
     let usage = driven.store.usage();
     assert!(free - usage.free < 100 * 4096, "{free} {usage:?}");
+    assert_clean(&driven.close(), "at the end");
+}
+
+/// What is read at once is kept as it came, where there is room for so much, and serves whoever asks for any of it.
+#[test]
+fn long_reads_are_kept_until_what_they_read_changes() {
+    let mut driven = Driven::open(formatted(DEVICE_BYTES, LOG_BYTES), roomy(), Rng::new(1));
+    let id = collection(1);
+    driven.commit(Transaction::create(id)).expect("new");
+    let mut content: Vec<u8> = (0..200_000u32).map(|at| (at / 7) as u8).collect();
+    let mut t = Transaction::new(id);
+    t.push(&object(1), Op::Write(0, content.clone().into()));
+    driven.commit(t).expect("there is room");
+    driven.settle();
+    let read = |driven: &mut Driven, offset: u64, len: u64, uncached: bool| {
+        let before = driven.store.counts().device_reads;
+        let want = ObjectWant { data: vec![Extent { offset, len }], uncached, ..ObjectWant::default() };
+        let request = ReadRequest { collection: id, what: ReadWhat::Object(object(1), want) };
+        let Ok(ReadResult::Object(view)) = driven.ask(request) else { panic!("it is there") };
+        (view.data[0].clone(), driven.store.counts().device_reads - before)
+    };
+    assert_eq!(
+        read(&mut driven, 0, u64::MAX, true).1,
+        read(&mut driven, 0, u64::MAX, true).1,
+        "not kept if not wanted"
+    );
+    let (whole, reads) = read(&mut driven, 0, u64::MAX, false);
+    assert!(whole == content && reads > 0, "{reads}");
+    for (offset, len) in [(0, 200_000), (4096, 4096), (5000, 100_000), (199_000, 1)] {
+        let (part, reads) = read(&mut driven, offset, len, false);
+        assert!(part == content[offset as usize..(offset + len) as usize] && reads == 0, "{offset} {len}");
+    }
+    // Through the log and directly.
+    for (offset, len) in [(70_000, 100), (20_000, 40_000)] {
+        content[offset..offset + len].fill(0xEE);
+        let mut t = Transaction::new(id);
+        t.push(&object(1), Op::Write(offset as u64, vec![0xEE; len].into()));
+        driven.commit(t).expect("there is room");
+        assert!(read(&mut driven, 0, u64::MAX, false).0 == content);
+        driven.checkpoint();
+        assert!(read(&mut driven, 0, u64::MAX, false).0 == content);
+    }
     assert_clean(&driven.close(), "at the end");
 }
 

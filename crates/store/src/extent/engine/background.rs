@@ -129,7 +129,7 @@ impl ExtentStore {
     }
 
     pub(super) fn free(&mut self, run: BlockRun) {
-        (run.start..run.end()).for_each(|block| self.db.forget_block(block));
+        self.db.forget(run);
         self.db.space.release(run);
     }
 }

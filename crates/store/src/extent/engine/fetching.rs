@@ -1,6 +1,6 @@
 //! Reading what somebody lacks: pages and blocks of data come from the device, are checked, and wake who waits.
 
-use super::jobs::{self, PieceId};
+use super::jobs::{self, Came, PieceId};
 use super::store::{ExtentStore, Purpose};
 use crate::contract::StoreError;
 use crate::extent::device::{Io, IoBuf};
@@ -62,11 +62,11 @@ impl ExtentStore {
     }
 
     pub(super) fn piece_came(&mut self, piece: PieceId, block: u64, data: Option<Bytes>) {
-        let (done, good) = self.jobs.came(piece, data.ok_or(StoreError::Device));
-        match good {
-            Some(data) if data.len() as u64 == BLOCK => self.db.cache.keep_data(block, data),
-            Some(_) => {}
-            None => self.counts.checksum_errors += 1,
+        let (done, came) = self.jobs.came(piece, data.ok_or(StoreError::Device));
+        match came {
+            Came::ToKeep(data) => self.db.cache.keep_data(block, data),
+            Came::Good => {}
+            Came::Bad => self.counts.checksum_errors += 1,
         }
         self.completions.extend(done);
     }

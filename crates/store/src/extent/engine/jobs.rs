@@ -25,6 +25,8 @@ struct Job {
     id: ReadId,
     result: Result<ReadResult, StoreError>,
     data: Vec<Vec<Piece>>,
+    /// Whether what comes may be asked for again.
+    keeps: bool,
     left: usize,
 }
 
@@ -33,6 +35,17 @@ struct Job {
 pub(crate) struct Jobs {
     jobs: FixedHashMap<u64, Job>,
     next: u64,
+}
+
+/// What became of a piece.
+#[derive(Debug)]
+pub(crate) enum Came {
+    /// It is right, and worth keeping.
+    ToKeep(Bytes),
+    /// It is right, or nobody waits for it any more.
+    Good,
+    /// It did not come, or is not what was written.
+    Bad,
 }
 
 /// What a read needs: either nothing more, or these pieces.
@@ -55,7 +68,7 @@ impl Jobs {
                 }
             }
         }
-        let job = Job { id, result: Ok(answer.result), data: answer.data, left: wants.len() };
+        let job = Job { id, result: Ok(answer.result), data: answer.data, keeps: answer.keeps, left: wants.len() };
         if wants.is_empty() {
             return Begun::Done(finish(job));
         }
@@ -63,22 +76,24 @@ impl Jobs {
         Begun::Wants(wants)
     }
 
-    /// A piece has come, or has not. Also says which blocks proved good, for the cache.
-    pub(crate) fn came(&mut self, id: PieceId, data: Result<Bytes, StoreError>) -> (Option<Completion>, Option<Bytes>) {
-        let Some(job) = self.jobs.get_mut(&id.job) else { return (None, None) };
-        let Piece::Stored { crcs, skip, len, .. } = &job.data[id.range][id.piece] else { return (None, None) };
-        let mut good = None;
-        match data.and_then(|data| check(&data, crcs).map(|()| data)) {
+    /// A piece has come, or has not: the answer, if it was the last, and whether the cache may have it.
+    pub(crate) fn came(&mut self, id: PieceId, data: Result<Bytes, StoreError>) -> (Option<Completion>, Came) {
+        let Some(job) = self.jobs.get_mut(&id.job) else { return (None, Came::Good) };
+        let Piece::Stored { crcs, skip, len, .. } = &job.data[id.range][id.piece] else { return (None, Came::Good) };
+        let came = match data.and_then(|data| check(&data, crcs).map(|()| data)) {
             Ok(data) => {
                 let part = data.slice(*skip..*skip + *len);
                 job.data[id.range][id.piece] = Piece::Ready(part);
-                good = Some(data);
+                if job.keeps { Came::ToKeep(data) } else { Came::Good }
             }
-            Err(error) => job.result = Err(error),
-        }
+            Err(error) => {
+                job.result = Err(error);
+                Came::Bad
+            }
+        };
         job.left -= 1;
         let done = (job.left == 0).then(|| self.jobs.remove(&id.job)).flatten();
-        (done.map(finish), good)
+        (done.map(finish), came)
     }
 }
 

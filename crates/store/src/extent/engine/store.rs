@@ -12,11 +12,10 @@ use super::figures::{ExtentCounts, ExtentOptions, Usage};
 use super::jobs::{Jobs, PieceId};
 use super::placing::Placing;
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
-use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId};
+use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId, ROUNDED_BYTES_MIN};
 use crate::extent::layout::{BLOCK, BlockRun, Geometry};
 use crate::extent::log::body::Lying;
 use crate::extent::log::{Log, Waiting};
-use crate::extent::objects::view::KEPT_BYTES_MAX;
 use crate::extent::state::db::Db;
 use crate::extent::superblock::Label;
 use crate::extent::tree::page::PagePtr;
@@ -211,7 +210,7 @@ impl ExtentStore {
         self.reading.remove(&id.0);
         let failed = result.is_err();
         let data = result.ok().flatten().map(|buf| {
-            if buf.as_ref().len() < KEPT_BYTES_MAX as usize {
+            if buf.as_ref().len() < ROUNDED_BYTES_MIN {
                 self.db.cache.note_slack(buf.slack());
             }
             Bytes::from_owner(buf)

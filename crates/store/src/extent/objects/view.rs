@@ -17,8 +17,8 @@ use crate::read::{
 };
 use bytes::Bytes;
 
-/// Ranges up to this long are looked for in the cache.
-pub(crate) const KEPT_BYTES_MAX: u64 = 64 << 10;
+/// Of ranges up to this long, single blocks are looked for in the cache; of longer ones only runs.
+pub(crate) const SHORT_BYTES_MAX: u64 = 64 << 10;
 
 /// The most blocks of one read of the device.
 const READ_BLOCKS_MAX: usize = 1024;
@@ -45,11 +45,13 @@ pub(crate) enum Piece {
 pub(crate) struct Answer {
     pub(crate) result: ReadResult,
     pub(crate) data: Vec<Vec<Piece>>,
+    /// Whether what comes from the device may be asked for again.
+    pub(crate) keeps: bool,
 }
 
 /// Answers a question as far as metadata goes.
 pub(crate) fn answer(db: &mut Db, request: &ReadRequest) -> Result<Answer, Fault> {
-    let plain = |result| Ok(Answer { result, data: Vec::new() });
+    let plain = |result| Ok(Answer { result, data: Vec::new(), keeps: false });
     if request.what == ReadWhat::Collections {
         return plain(ReadResult::Collections(db.collections.keys().copied().collect()));
     }
@@ -66,7 +68,7 @@ pub(crate) fn answer(db: &mut Db, request: &ReadRequest) -> Result<Answer, Fault
             };
             let view = view(db, &object, want)?;
             let data = want.data.iter().map(|extent| plan(db, &object, *extent, want.uncached)).collect();
-            Ok(Answer { result: ReadResult::Object(Box::new(view)), data })
+            Ok(Answer { result: ReadResult::Object(Box::new(view)), data, keeps: !want.uncached })
         }
         ReadWhat::Collections => unreachable!("answered above"),
     }
@@ -121,8 +123,7 @@ fn allocated(object: &Object, extent: Extent) -> Vec<Extent> {
 fn plan(db: &mut Db, object: &Object, extent: Extent, uncached: bool) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let Some((mut at, end)) = clipped(object, extent) else { return pieces };
-    // What is large is not kept, and not looked for.
-    let may_be_kept = !uncached && end - at <= KEPT_BYTES_MAX;
+    let long = end - at > SHORT_BYTES_MAX;
     let mut hole = 0;
     let flush_hole = |hole: &mut usize, pieces: &mut Vec<Piece>| {
         if *hole > 0 {
@@ -132,17 +133,23 @@ fn plan(db: &mut Db, object: &Object, extent: Extent, uncached: bool) -> Vec<Pie
     while at < end {
         let (index, from) = (at / BLOCK, (at % BLOCK) as usize);
         let len = (BLOCK as usize - from).min((end - at) as usize);
-        at += len as u64;
         let Some(mapped) = object.mapped(index) else {
-            hole += len;
+            (at, hole) = (at + len as u64, hole + len);
             continue;
         };
         flush_hole(&mut hole, &mut pieces);
-        let kept = if may_be_kept { db.data_in_memory(mapped.block) } else { db.data_on_its_way(mapped.block) };
+        let kept = match uncached {
+            true => db.data_on_its_way(mapped.block),
+            false => db.data_in_memory(mapped.block, long),
+        };
         if let Some(data) = kept {
+            let blocks = in_a_row(object, index, mapped.block, data.len() as u64 / BLOCK);
+            let len = ((blocks * BLOCK) as usize - from).min((end - at) as usize);
             pieces.push(Piece::Ready(data.slice(from..from + len)));
+            at += len as u64;
             continue;
         }
+        at += len as u64;
         match pieces.last_mut() {
             Some(Piece::Stored { block, crcs, len: total, .. })
                 if *block + crcs.len() as u64 == mapped.block && crcs.len() < READ_BLOCKS_MAX =>
@@ -155,6 +162,12 @@ fn plan(db: &mut Db, object: &Object, extent: Extent, uncached: bool) -> Vec<Pie
     }
     flush_hole(&mut hole, &mut pieces);
     pieces
+}
+
+/// How many blocks of an object, from one on, lie one after the other on the device, `max` at the most.
+fn in_a_row(object: &Object, index: u64, block: u64, max: u64) -> u64 {
+    let follows = |ahead: &u64| object.mapped(index + ahead).is_some_and(|mapped| mapped.block == block + ahead);
+    1 + (1..max).take_while(follows).count() as u64
 }
 
 fn omap_part(db: &mut Db, object: &Object, want: &OmapWant) -> Result<OmapPart, Fault> {

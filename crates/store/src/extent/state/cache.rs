@@ -1,23 +1,27 @@
-//! What is kept in memory of the device: pages of the tree, blocks of data, objects read from pages.
+//! What is kept in memory of the device: pages of the tree, blocks and runs of data, objects read from pages.
 //!
 //! Owns the bound in bytes and the choice of what goes: a clock's hand passes over the entries, spares those used since
 //! its last round and takes the others. Of data that finds the cache full only a part is let in: who goes through more
-//! than fits, again and again, would else find nothing each time. Leaves that a checkpoint has written and nobody has
+//! than fits, again and again, would else find nothing each time. A run is kept as it came, in one buffer, and no longer
+//! one than a small part of the cache: one long read is not worth a thousand short ones. Leaves that a checkpoint has written and nobody has
 //! looked at since go before all else: most hold entries of logs, which are read at the next start. Everything here is
 //! also on the device.
 
+use crate::extent::device::room_to_fill;
+use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::objects::object::Object;
 use crate::extent::tree::keys::Key;
 use crate::extent::tree::page::Page;
 use base::hash::FixedHashMap;
 use bytes::Bytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// What names an entry: an object by its key, all else by its first block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Name {
     Block(u64),
+    Run(BlockRun),
     Object(Key),
 }
 
@@ -58,6 +62,8 @@ pub(crate) struct Cache {
     /// Leaves as they were written, the oldest first: block and place. Some are gone.
     written: VecDeque<(u64, u32)>,
     blocks: FixedHashMap<u64, u32>,
+    /// Runs of data by their first block; no two of them overlap.
+    runs: BTreeMap<u64, u32>,
     objects: FixedHashMap<Key, u32>,
     /// What a buffer takes beside its content, at the worst so far.
     slack: usize,
@@ -80,6 +86,9 @@ const WRITTEN_MIN: usize = 64;
 /// Qureshi et al., "Adaptive insertion policies for high performance caching", ISCA 2007).
 const ADMITTED_ONE_IN: u32 = 8;
 
+/// A run of data that is longer than this part of the cache is not kept.
+const RUN_PART: usize = 64;
+
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Cache {
         Cache {
@@ -88,6 +97,7 @@ impl Cache {
             hand: 0,
             written: VecDeque::new(),
             blocks: FixedHashMap::default(),
+            runs: BTreeMap::new(),
             objects: FixedHashMap::default(),
             slack: 0,
             bytes: 0,
@@ -110,12 +120,12 @@ impl Cache {
         CacheCounts { hits: self.hits, misses: self.misses, bytes: self.bytes as u64 }
     }
 
-    fn find(&mut self, at: Option<u32>) -> Option<&Kept> {
+    fn find(&mut self, at: Option<u32>) -> Option<&Entry> {
         match at.and_then(|at| self.entries[at as usize].as_mut()) {
             Some(entry) => {
                 entry.used = true;
                 self.hits += 1;
-                Some(&entry.kept)
+                Some(entry)
             }
             None => {
                 self.misses += 1;
@@ -125,21 +135,45 @@ impl Cache {
     }
 
     pub(crate) fn page(&mut self, block: u64) -> Option<Arc<Page>> {
-        match self.find(self.blocks.get(&block).copied())? {
+        match &self.find(self.blocks.get(&block).copied())?.kept {
             Kept::Page(page) => Some(page.clone()),
             _ => None,
         }
     }
 
+    /// Data from this block on: as much as is kept in one buffer, a block at the least.
     pub(crate) fn data(&mut self, block: u64) -> Option<Bytes> {
-        match self.find(self.blocks.get(&block).copied())? {
-            Kept::Data(data) => Some(data.clone()),
+        let at = self.blocks.get(&block).copied().or_else(|| self.run_with(block));
+        self.data_at(at, block)
+    }
+
+    /// The same, where it is kept as part of a run.
+    pub(crate) fn data_of_run(&mut self, block: u64) -> Option<Bytes> {
+        let at = self.run_with(block);
+        self.data_at(at, block)
+    }
+
+    fn data_at(&mut self, at: Option<u32>, block: u64) -> Option<Bytes> {
+        match self.find(at)? {
+            Entry { name: Name::Run(run), kept: Kept::Data(data), .. } => {
+                Some(data.slice(((block - run.start) * BLOCK) as usize..))
+            }
+            Entry { kept: Kept::Data(data), .. } => Some(data.clone()),
+            _ => None,
+        }
+    }
+
+    /// Where the run is that has this block.
+    fn run_with(&self, block: u64) -> Option<u32> {
+        let (_, &at) = self.runs.range(..=block).next_back()?;
+        match &self.entries[at as usize].as_ref()?.name {
+            Name::Run(run) if block < run.end() => Some(at),
             _ => None,
         }
     }
 
     pub(crate) fn object(&mut self, key: &Key) -> Option<Arc<Object>> {
-        match self.find(self.objects.get(key).copied())? {
+        match &self.find(self.objects.get(key).copied())?.kept {
             Kept::Object(object) => Some(object.clone()),
             _ => None,
         }
@@ -173,16 +207,22 @@ impl Cache {
         }
     }
 
-    /// Keeps a block of data, if it is let in. It is the whole of its buffer.
+    /// Keeps data that begins at this block, if it is let in. It is the whole of its buffer.
     pub(crate) fn keep_data(&mut self, block: u64, data: Bytes) {
-        let bytes = data.len() + self.slack;
+        let run = BlockRun::new(block, data.len() as u64 / BLOCK);
+        let bytes = room_to_fill(data.len()) + self.slack;
+        let (forget, name): (fn(&mut Cache, BlockRun), Name) = match run.len {
+            0 | 1 => (|cache, run| cache.forget_block(run.start), Name::Block(block)),
+            _ if bytes > self.bytes_max / RUN_PART => return,
+            _ => (Cache::forget_runs, Name::Run(run)),
+        };
         if self.bytes + bytes + OVERHEAD > self.bytes_max && self.written.is_empty() {
             self.turned_up = self.turned_up.wrapping_add(1);
             if !self.turned_up.is_multiple_of(ADMITTED_ONE_IN) {
-                return self.forget_block(block);
+                return forget(self, run);
             }
         }
-        self.keep(Name::Block(block), Kept::Data(data), bytes);
+        self.keep(name, Kept::Data(data), bytes);
     }
 
     pub(crate) fn keep_object(&mut self, key: Key, object: Arc<Object>) {
@@ -193,6 +233,7 @@ impl Cache {
     fn keep(&mut self, name: Name, kept: Kept, bytes: usize) {
         match &name {
             Name::Block(block) => self.forget_block(*block),
+            Name::Run(run) => self.forget_runs(*run),
             Name::Object(key) => self.forget_object(key),
         }
         let bytes = bytes + OVERHEAD;
@@ -209,6 +250,7 @@ impl Cache {
         });
         match &name {
             Name::Block(block) => drop(self.blocks.insert(*block, at)),
+            Name::Run(run) => drop(self.runs.insert(run.start, at)),
             Name::Object(key) => drop(self.objects.insert(key.clone(), at)),
         }
         self.entries[at as usize] = Some(Entry { name, kept, bytes, used: false });
@@ -231,6 +273,10 @@ impl Cache {
                 let block = *block;
                 self.forget_block(block);
             }
+            Some(Entry { name: Name::Run(run), .. }) => {
+                let run = *run;
+                self.forget_runs(run);
+            }
             Some(Entry { name: Name::Object(key), .. }) => {
                 let key = key.clone();
                 self.forget_object(&key);
@@ -239,8 +285,25 @@ impl Cache {
         }
     }
 
-    /// Forgets what began at a block that now holds something else.
-    pub(crate) fn forget_block(&mut self, block: u64) {
+    /// Forgets what began at one of these blocks, and data of them: they hold something else now.
+    pub(crate) fn forget(&mut self, run: BlockRun) {
+        (run.start..run.end()).for_each(|block| self.forget_block(block));
+        self.forget_runs(run);
+    }
+
+    /// Forgets runs of data that have one of these blocks.
+    fn forget_runs(&mut self, run: BlockRun) {
+        while let Some((&start, &at)) = self.runs.range(..run.end()).next_back() {
+            match self.entries[at as usize].as_ref().map(|entry| &entry.name) {
+                Some(Name::Run(kept)) if kept.end() > run.start => {}
+                _ => break,
+            }
+            self.runs.remove(&start);
+            self.leave(at);
+        }
+    }
+
+    fn forget_block(&mut self, block: u64) {
         if let Some(at) = self.blocks.remove(&block) {
             self.leave(at);
         }
@@ -276,7 +339,7 @@ mod tests {
             assert!(cache.bytes <= 100 * 1024 && cache.entries.len() < 400);
         }
         assert!(cache.data(150).is_some(), "of those that come later, few are let in");
-        (0..1000).for_each(|block| cache.forget_block(block));
+        cache.forget(BlockRun::new(0, 1000));
         assert_eq!((cache.bytes, cache.blocks.len(), cache.left.len()), (0, 0, cache.entries.len()));
     }
 
@@ -331,6 +394,52 @@ mod tests {
         cache.keep_data(1, Bytes::from(vec![2; 512]));
         assert_eq!(cache.data(1).expect("kept")[0], 2);
         assert_eq!(cache.counts(), CacheCounts { hits: 1, misses: 0, bytes: 1024 + OVERHEAD as u64 });
+    }
+
+    #[test]
+    fn a_run_is_found_from_each_of_its_blocks_until_one_has_another_content() {
+        let run =
+            |first: u8, blocks: u8| Bytes::from((first..first + blocks).flat_map(|n| [n; 4096]).collect::<Vec<_>>());
+        let mut cache = Cache::new(64 * (64 << 10));
+        cache.keep_data(10, run(10, 8));
+        cache.keep_data(30, run(30, 2));
+        for block in 10..18 {
+            let data = cache.data(block).expect("kept");
+            assert_eq!((data[0], data.len() as u64), (block as u8, (18 - block) * 4096));
+        }
+        assert!([9, 18, 29, 32].iter().all(|block| cache.data(*block).is_none()));
+        // One block by itself is found first, and says nothing of others; long reads are told of runs only.
+        cache.keep_data(12, run(12, 1));
+        assert_eq!(cache.data(12).expect("kept").len(), 4096);
+        assert_eq!(cache.data_of_run(12).expect("kept").len(), 6 * 4096);
+        cache.keep_data(40, run(40, 1));
+        assert!(cache.data_of_run(40).is_none());
+        // What is read again and lies otherwise takes the place of what it overlaps.
+        cache.keep_data(16, run(16, 4));
+        assert!(cache.data(15).is_none() && cache.data(19).is_some() && cache.data(12).is_some());
+        cache.forget(BlockRun::new(17, 1));
+        assert!(cache.data(16).is_none() && cache.data(30).is_some());
+        cache.forget(BlockRun::new(0, 100));
+        assert_eq!((cache.bytes, cache.runs.len(), cache.left.len()), (0, 0, cache.entries.len()));
+        cache.keep_data(0, run(0, 17));
+        assert!(cache.data(0).is_none(), "too long for a cache of this size");
+    }
+
+    #[test]
+    fn of_long_reads_that_do_not_fit_a_part_stays() {
+        let mut cache = Cache::new(64 * (16 << 10) + 100 * OVERHEAD);
+        let mut found = 0;
+        for round in 0..20 {
+            for first in (0..128 * 4).step_by(4) {
+                match cache.data_of_run(first) {
+                    Some(data) if round >= 10 => found += data.len() >> 14,
+                    Some(_) => {}
+                    None => cache.keep_data(first, Bytes::from(vec![0; 16 << 10])),
+                }
+                assert!(cache.bytes <= cache.bytes_max);
+            }
+        }
+        assert!((400..=640).contains(&found), "{found} of 1280, where half fits");
     }
 
     #[test]

@@ -144,10 +144,10 @@ impl Db {
         self.fresh.keep(block, fetched);
     }
 
-    /// A block has a new content: forgets the old one.
-    pub(crate) fn forget_block(&mut self, block: u64) {
-        self.cache.forget_block(block);
-        self.fresh.forget(block);
+    /// Blocks have a new content: forgets the old one.
+    pub(crate) fn forget(&mut self, run: BlockRun) {
+        self.cache.forget(run);
+        (run.start..run.end()).for_each(|block| self.fresh.forget(block));
     }
 
     /// The content of a block of data.
@@ -157,7 +157,7 @@ impl Db {
         }
         let fresh = self.fresh.get(mapped.block);
         if let Some(data) = self.cache.data(mapped.block) {
-            return Ok(data);
+            return Ok(data.slice(..BLOCK as usize));
         }
         match fresh {
             Some(Fetched::Data(data)) => Ok(data.clone()),
@@ -166,9 +166,11 @@ impl Db {
         }
     }
 
-    /// The content of a block of data, where it is in memory.
-    pub(crate) fn data_in_memory(&mut self, block: u64) -> Option<Bytes> {
-        self.data_on_its_way(block).or_else(|| self.cache.data(block))
+    /// The content of a block of data, where it is in memory, and of as many after it as lie in the same buffer. Of
+    /// single blocks for a `long` read nothing is said: it would come in pieces.
+    pub(crate) fn data_in_memory(&mut self, block: u64, long: bool) -> Option<Bytes> {
+        let on_its_way = self.data_on_its_way(block);
+        on_its_way.or_else(|| if long { self.cache.data_of_run(block) } else { self.cache.data(block) })
     }
 
     /// The content of a block of data that may not be in its place yet.

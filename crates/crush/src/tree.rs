@@ -4,6 +4,7 @@
 //! devices by class and number. Refuses to know about OSD states; the monitor adds them to the rows.
 
 use crate::map::CrushMap;
+use std::collections::BTreeSet;
 
 /// One line of a tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,10 +47,25 @@ impl CrushMap {
         nodes
     }
 
+    /// The devices below an item, or the item itself if it is one.
+    pub fn devices_below(&self, item: i32) -> BTreeSet<i32> {
+        let (mut found, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![item]);
+        while let Some(at) = open.pop() {
+            if at >= 0 {
+                found.insert(at);
+            } else if seen.insert(at)
+                && let Some(bucket) = self.bucket(at)
+            {
+                open.extend_from_slice(bucket.items());
+            }
+        }
+        found
+    }
+
     /// Devices that have a name but no place: the "stray" ones of `ceph osd tree`.
     pub fn strays(&self) -> Vec<i32> {
         let named = self.item_names.range(0..).map(|(device, _)| *device);
-        let placed: std::collections::BTreeSet<i32> = self.buckets().flat_map(|bucket| bucket.items.clone()).collect();
+        let placed: BTreeSet<i32> = self.buckets().flat_map(|bucket| bucket.items.clone()).collect();
         named.filter(|device| !placed.contains(device)).collect()
     }
 

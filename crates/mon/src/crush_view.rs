@@ -49,17 +49,7 @@ pub(crate) fn ancestor_of_type(crush: &CrushMap, item: i32, kind: &str) -> Optio
 
 /// The OSDs below a bucket, or the OSD itself.
 pub(crate) fn osds_below(crush: &CrushMap, item: i32) -> BTreeSet<OsdId> {
-    let (mut found, mut seen, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![item]);
-    while let Some(at) = stack.pop() {
-        if at >= 0 {
-            found.insert(OsdId(at));
-        } else if seen.insert(at)
-            && let Some(bucket) = crush.bucket(at)
-        {
-            stack.extend_from_slice(bucket.items());
-        }
-    }
-    found
+    crush.devices_below(item).into_iter().map(OsdId).collect()
 }
 
 /// The roots: buckets in no other bucket, shadow trees left out, in order of id.

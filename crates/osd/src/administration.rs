@@ -5,6 +5,7 @@
 use crate::commands;
 use crate::counters::QosCounters;
 use crate::limits::{LOG_ENTRIES_MAX, PUSH_BYTES_MAX, PUSH_BYTES_MIN};
+use crate::neighbours::Neighbourhood;
 use crate::ops::tuning::Tuning;
 use crate::osd::Osd;
 use crate::pg::acting::RecoveryLimits;
@@ -81,6 +82,10 @@ impl Osd {
         self.core.trims.set(seconds("osd_snap_trim_sleep").min(Duration::from_secs(3600)));
         self.life.beacon_interval = seconds("osd_beacon_report_interval").max(Duration::from_secs(1));
         self.core.heartbeats.set(seconds("osd_heartbeat_interval"), seconds("osd_heartbeat_grace"));
+        let [least, reporters] = ["osd_heartbeat_min_peers", "mon_osd_min_down_reporters"]
+            .map(|name| settings.number(name).max(0.0) as usize);
+        let level = settings.value("mon_osd_reporter_subtree_level");
+        self.core.heartbeats.neighbourhood = Neighbourhood { least, subtrees: least.max(reporters), level };
         self.core.track = settings.value("osd_enable_op_tracker") == "true";
         self.core.history.set_limits(limits);
         self.core.rooms.set_failsafe_ratio(self.core.settings.number("osd_failsafe_full_ratio"));
@@ -174,7 +179,7 @@ impl Administered for Osd {
         osd.numpg_primary.0 = pgs.clone().filter(|pg| pg.is_primary()).count() as u64;
         osd.numpg_stray.0 = pgs.filter(|pg| !pg.sets.acting.contains(&me)).count() as u64;
         osd.numpg_replica.0 = osd.numpg.0.saturating_sub(osd.numpg_primary.0 + osd.numpg_stray.0);
-        osd.heartbeat_to_peers.0 = self.companions().len() as u64;
+        osd.heartbeat_to_peers.0 = self.core.heartbeats.watched().count() as u64;
         let stored: u64 = self.pgs.values().map(|pg| pg.info.totals.bytes).sum();
         let used = stored.max(self.core.store_used);
         osd.stat_bytes.0 = self.core.config.store_bytes;

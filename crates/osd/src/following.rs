@@ -180,14 +180,15 @@ impl Osd {
                 reborn.iter().for_each(|osd| pg.peer_reset(&mut self.core, *osd));
             }
         }
-        self.watch_peers(companions);
+        self.watch_peers(&companions);
+        self.core.rooms.set_sharers(companions);
         reborn.iter().for_each(|osd| self.tell_room_again(*osd));
         self.tick_peers();
         self.follow_rooms();
     }
 
     /// The OSDs that share a PG with this one.
-    pub(crate) fn companions(&self) -> BTreeSet<OsdId> {
+    fn companions(&self) -> BTreeSet<OsdId> {
         let (me, mut companions) = (self.core.me(), BTreeSet::new());
         self.pgs.values().filter(|pg| pg.sets.concerns(me)).for_each(|pg| pg.companions(me, &mut companions));
         companions

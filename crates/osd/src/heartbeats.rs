@@ -9,14 +9,18 @@
 //! Ceph leases reads group by group (v16.2 `src/osd/PeeringState.cc`, `recalc_readable_until`, and the state WAIT of
 //! peering), for the same part of the grace. Ours are between OSDs, and bind whoever follows the map, not peering.
 //!
+//! Of those who share no group with this OSD it asks for no lease: they could not go on without it, and a promise would
+//! only keep them from a map.
+//!
 //! Invariants: a lease counts from when its ping was sent, a promise from when that was answered, and lasts longer by
 //! what clocks may differ in pace. Who follows, or holds back, a map that shows an OSD as down promises it nothing. An OSD
 //! that begins does not know what it has promised in its life before: it has promised everybody.
 //!
-//! Read next: `peers` (the sessions that pings take), `following` (maps).
+//! Read next: `neighbours` (whom to watch), `peers` (the sessions that pings take), `following` (maps).
 
 use crate::core::Level;
 use crate::life::complaint;
+use crate::neighbours::Neighbourhood;
 use crate::osd::Osd;
 use crate::peers::is_life_of;
 use base::{Bug, Duration, Epoch, Instant, OsdId};
@@ -42,6 +46,8 @@ const OTHERS_ASKED_MAX: usize = 10;
 /// What is known of one peer's life.
 #[derive(Clone, Copy, Debug)]
 struct Beat {
+    /// It shares placement groups with this OSD, and is asked for leases.
+    shares: bool,
     /// Since when it is watched.
     since: Instant,
     /// When the newest ping that it has answered was sent.
@@ -58,6 +64,8 @@ pub struct Heartbeats {
     every: Duration,
     grace: Duration,
     peers: BTreeMap<OsdId, Beat>,
+    /// Whom else than those with whom groups are shared.
+    pub(crate) neighbourhood: Neighbourhood,
     promised: BTreeMap<OsdId, Instant>,
     /// Whose death in the map is held back.
     denied: BTreeSet<OsdId>,
@@ -76,6 +84,7 @@ impl Heartbeats {
             every,
             grace,
             peers: BTreeMap::new(),
+            neighbourhood: Neighbourhood::default(),
             promised: BTreeMap::new(),
             denied: BTreeSet::new(),
             began: now,
@@ -96,20 +105,37 @@ impl Heartbeats {
         self.grace / 5 * LEASE_FIFTHS
     }
 
+    /// The lease that `osd` is asked for.
+    fn lease_wanted(&self, osd: OsdId) -> Duration {
+        if self.peers.get(&osd).is_some_and(|beat| beat.shares) { self.lease() } else { Duration::ZERO }
+    }
+
     /// Whether what this OSD has is surely the newest as far as `osd`, a member of the same group, could know otherwise.
     pub fn has_lease(&self, now: Instant, osd: OsdId) -> bool {
         self.peers.get(&osd).is_some_and(|beat| now < beat.leased_until) || Bug::LeaseIgnored.is_planted()
     }
 
-    /// Watches these and nobody else. Gives those who are new.
-    fn watch(&mut self, now: Instant, osds: impl Iterator<Item = OsdId>) -> Vec<OsdId> {
+    /// Whom this OSD watches.
+    pub fn watched(&self) -> impl Iterator<Item = OsdId> {
+        self.peers.keys().copied()
+    }
+
+    /// Whether `osd` should promise something that it has not promised, or not lately.
+    fn lacks_lease(&self, now: Instant, osd: OsdId) -> bool {
+        self.peers.get(&osd).is_some_and(|beat| beat.shares) && !self.has_lease(now, osd)
+    }
+
+    /// Watches these and nobody else, of whom `sharers` are asked for leases. Gives those who have to be asked anew.
+    fn watch(&mut self, now: Instant, osds: impl Iterator<Item = OsdId>, sharers: &BTreeSet<OsdId>) -> Vec<OsdId> {
         let mut before = core::mem::take(&mut self.peers);
-        let begin = Beat { since: now, answered: Instant::ZERO, leased_until: Instant::ZERO, complained: false };
+        let (never, complained) = (Instant::ZERO, false);
+        let begin = Beat { shares: false, since: now, answered: never, leased_until: never, complained };
         let mut new = Vec::new();
         for osd in osds {
             let known = before.remove(&osd);
-            new.extend(known.is_none().then_some(osd));
-            self.peers.insert(osd, known.unwrap_or(begin));
+            let beat = Beat { shares: sharers.contains(&osd), ..known.unwrap_or(begin) };
+            new.extend(known.is_none_or(|known| beat.shares && !known.shares).then_some(osd));
+            self.peers.insert(osd, beat);
         }
         new
     }
@@ -240,13 +266,14 @@ impl Osd {
         }
     }
 
-    /// Says whom to watch: those with whom groups are shared or, once marked down, some of those who are up.
-    pub(crate) fn watch_peers(&mut self, companions: BTreeSet<OsdId>) {
+    /// Says whom to watch: those with whom groups are shared, and neighbours; once marked down, some of those who are up.
+    pub(crate) fn watch_peers(&mut self, companions: &BTreeSet<OsdId>) {
         let (me, now, map) = (self.core.me(), self.core.now, Arc::clone(&self.core.map));
         let again = !self.life.up && self.life.boot_epoch > Epoch(0);
-        let others = || map.osd_ids().filter(|osd| *osd != me && map.is_up(*osd)).take(OTHERS_ASKED_MAX);
-        let watched = if again { others().collect() } else { companions };
-        let new = self.core.heartbeats.watch(now, watched.iter().copied().filter(|osd| map.is_up(*osd)));
+        let others = || map.osd_ids().filter(|osd| *osd != me && map.is_up(*osd)).take(OTHERS_ASKED_MAX).collect();
+        let beats = &mut self.core.heartbeats;
+        let watched = if again { others() } else { beats.neighbourhood.of(&map, me, companions) };
+        let new = beats.watch(now, watched.iter().copied(), companions);
         self.core.peers.watch(watched);
         // Where there is a session already; a new one brings a ping by itself.
         new.into_iter().for_each(|osd| self.ping(osd));
@@ -264,7 +291,8 @@ impl Osd {
 
     fn send_ping(&mut self, osd: OsdId, returned: bool) {
         if let Some(conn) = self.core.peers.probe(osd) {
-            let lease_ns = u64::try_from(self.core.heartbeats.lease().as_nanos()).unwrap_or(u64::MAX);
+            let lease = self.core.heartbeats.lease_wanted(osd);
+            let lease_ns = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
             let ping = OsdPing { sent_ns: self.core.now.0, lease_ns, answers: false, returned };
             self.core.send(conn, Envelope::new(ping));
         }
@@ -282,7 +310,7 @@ impl Osd {
             let lease_ns = if promises { ping.lease_ns } else { 0 };
             self.core.send(conn, Envelope::new(OsdPing { answers: true, lease_ns, ..*ping }));
             // Who asks has the map that shows this life: it may promise now what it could not before.
-            if !ping.returned && !self.core.heartbeats.has_lease(now, from) {
+            if !ping.returned && self.core.heartbeats.lacks_lease(now, from) {
                 self.send_ping(from, true);
             }
             return;
@@ -345,7 +373,7 @@ mod tests {
     fn beats() -> Heartbeats {
         let mut beats = Heartbeats::new(at(0));
         beats.set(Duration::from_secs(1), Duration::from_secs(10));
-        beats.watch(at(0), [PEER].into_iter());
+        beats.watch(at(0), [PEER].into_iter(), &BTreeSet::from([PEER]));
         beats
     }
 
@@ -412,14 +440,26 @@ mod tests {
     }
 
     #[test]
+    fn a_stranger_is_asked_for_no_lease_until_it_shares_a_group() {
+        let (mut beats, stranger) = (beats(), OsdId(5));
+        let sharers = BTreeSet::from([PEER]);
+        assert_eq!(beats.watch(at(10), [PEER, stranger].into_iter(), &sharers), [stranger]);
+        assert_eq!((beats.lease_wanted(PEER), beats.lease_wanted(stranger)), (LEASE, Duration::ZERO));
+        assert!(beats.lacks_lease(at(10), PEER) && !beats.lacks_lease(at(10), stranger));
+        let sharers = BTreeSet::from([PEER, stranger]);
+        assert_eq!(beats.watch(at(20), [PEER, stranger].into_iter(), &sharers), [stranger], "it is asked at once");
+        assert_eq!(beats.lease_wanted(stranger), LEASE);
+    }
+
+    #[test]
     fn a_third_of_those_asked_has_to_answer() {
         let mut beats = beats();
-        beats.watch(at(0), (1..=4).map(OsdId));
+        beats.watch(at(0), (1..=4).map(OsdId), &BTreeSet::new());
         beats.answered(at(100), OsdId(1), at(90), LEASE);
         assert!(!beats.is_heard(at(50)));
         beats.answered(at(100), OsdId(2), at(90), LEASE);
         assert!(beats.is_heard(at(50)) && !beats.is_heard(at(95)));
-        beats.watch(at(0), core::iter::empty());
+        beats.watch(at(0), core::iter::empty(), &BTreeSet::new());
         assert!(beats.is_heard(at(95)));
     }
 }

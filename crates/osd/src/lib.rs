@@ -29,6 +29,7 @@ pub mod limits;
 pub mod manager_report;
 pub mod map_follower;
 mod memory;
+pub mod neighbours;
 pub mod ops;
 pub mod osd;
 pub mod peer_messages;

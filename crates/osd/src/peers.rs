@@ -103,14 +103,9 @@ impl Peers {
         gone.into_iter().filter(|osd| map.is_up(*osd)).collect()
     }
 
-    /// Says whose death matters: the other members of this OSD's PGs.
+    /// Says whose death this OSD is to notice.
     pub fn watch(&mut self, osds: BTreeSet<OsdId>) {
         self.watched = osds;
-    }
-
-    /// Whose death matters.
-    pub fn watched(&self) -> impl Iterator<Item = OsdId> {
-        self.watched.iter().copied()
     }
 
     /// Whether `conn` is one of ours; if so, whose.

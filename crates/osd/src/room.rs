@@ -16,7 +16,7 @@ use crate::limits::CLIENT_REQUEST_BYTES_MAX;
 use crate::osd::Osd;
 use base::OsdId;
 use maps::OsdState;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::messages::OsdRoom;
 use wire::net::Envelope;
 
@@ -40,6 +40,8 @@ impl Room {
 pub struct Rooms {
     /// Its own; none for a store that keeps no account.
     own: Option<Room>,
+    /// Those that share placement groups with this one.
+    sharers: BTreeSet<OsdId>,
     /// What others have told.
     others: BTreeMap<OsdId, Room>,
     /// What others have been told.
@@ -53,8 +55,8 @@ pub struct Rooms {
 
 impl Default for Rooms {
     fn default() -> Rooms {
-        let (own, others, told) = (None, BTreeMap::new(), BTreeMap::new());
-        Rooms { own, others, told, full_at: None, failsafe_ratio: 0.97 }
+        let (own, sharers, others, told) = (None, BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Rooms { own, sharers, others, told, full_at: None, failsafe_ratio: 0.97 }
     }
 }
 
@@ -65,6 +67,11 @@ impl Rooms {
     /// Sets what is kept in reserve; nonsense keeps Ceph's default.
     pub(crate) fn set_failsafe_ratio(&mut self, ratio: f64) {
         self.failsafe_ratio = if ratio > 0.0 && ratio <= 1.0 { ratio } else { 0.97 };
+    }
+
+    /// Says who has to know how much room there is.
+    pub(crate) fn set_sharers(&mut self, osds: BTreeSet<OsdId>) {
+        self.sharers = osds;
     }
 
     fn reserve(&self, room: Room) -> u64 {
@@ -175,8 +182,9 @@ impl Osd {
 /// Tells the OSDs that share placement groups with this one what they should know; whether there were any.
 fn tell_peers(core: &mut Core) -> bool {
     let Some(own) = core.rooms.own else { return false };
-    let due: Vec<OsdId> =
-        core.peers.watched().filter(|osd| core.rooms.is_news(core.rooms.told.get(osd).copied(), own)).collect();
+    let rooms = &core.rooms;
+    let due = |osd: &&OsdId| core.map.is_up(**osd) && rooms.is_news(rooms.told.get(osd).copied(), own);
+    let due: Vec<OsdId> = rooms.sharers.iter().filter(due).copied().collect();
     for osd in &due {
         core.rooms.told.insert(*osd, own);
         core.send_osd(*osd, Envelope::new(OsdRoom { total: own.total, free: own.free }));

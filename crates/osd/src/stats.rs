@@ -11,7 +11,7 @@ use crate::pg::{Pg, Role};
 use base::hash::FixedHashMap;
 use base::{Duration, Instant, PgId};
 use maps::stats::{InvalidStats, ObjectStatCollection, ObjectStatSum, OsdStat, PerfStat, PgStat, PgState, StoreStatfs};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wire::Encode;
 use wire::messages::{PaxosHead, PgStats, Sealed, SlotWork};
 use wire::types::UTime;
@@ -86,11 +86,9 @@ impl Reporter {
             data_stored: stored,
             ..StoreStatfs::default()
         };
-        let mut companions = BTreeSet::new();
-        pgs.values().for_each(|pg| pg.companions(core.me(), &mut companions));
         let up_from = core.map.info(core.me()).map_or_else(Default::default, |info| info.up_from);
         OsdStat {
-            hb_peers: companions.into_iter().collect(),
+            hb_peers: core.heartbeats.watched().collect(),
             up_from,
             perf: self.perf,
             seq: u64::from(up_from.0) << 32 | self.sent,

@@ -54,6 +54,22 @@ fn a_killed_replica_is_noticed_and_what_was_in_flight_is_answered() {
     assert_eq!(c.read("x").as_deref(), Ok(&b"once"[..]));
 }
 
+/// An OSD that held no data was "up" until somebody looked: only those who shared groups watched one another.
+#[test]
+fn who_shares_no_group_is_missed_as_well() {
+    let mut c = Cluster::new(14, 5, 2, 1, 1);
+    let acting = c.map.pg_to_up_acting(c.locate("x").0).acting;
+    let idle: Vec<i32> = (0..5).filter(|osd| !acting.contains(&OsdId(*osd))).collect();
+    c.kill(idle[0]);
+    c.settle();
+    assert!(!c.map.is_up(OsdId(idle[0])), "nobody has noticed");
+    // Nor do those alone who share one notice each other.
+    c.kill(acting[0].0);
+    c.kill(acting[1].0);
+    c.settle();
+    assert!(acting.iter().all(|osd| !c.map.is_up(*osd)), "nobody has noticed");
+}
+
 #[test]
 fn requests_of_every_kind_survive_the_end_of_their_interval() {
     let mut c = Cluster::new(9, 3, 3, 2, 2);

@@ -211,7 +211,7 @@ fn copies_that_cross_each_other_end() {
 #[test]
 fn what_a_copy_left_aside_goes_when_the_group_serves_again() {
     let mut tried = 0;
-    for seed in 50..60 {
+    for seed in 50..70 {
         let mut c = Cluster::new(seed, 3, 3, 2, 8);
         let data = fill(&mut c, "source", 40 << 20, 10);
         let (_, _, primary) = c.locate("target");

@@ -171,18 +171,32 @@ fn config_unset<E: Administered>(engine: &mut E, call: &Call) -> Answer {
     Ok(Reply::value(call, &Value::object()))
 }
 
+/// Options are set up to the first value that cannot be, whatever else stands beside them; what names no option is told
+/// at the end (v16.2 `src/common/config.cc`, `md_config_t::injectargs`).
 fn inject<E: Administered>(engine: &mut E, call: &Call) -> Answer {
     let text = call.list("injected_args")?.join(" ");
-    let (mut words, mut said) = (text.split_whitespace(), String::new());
+    let (mut words, mut said, mut unknown) = (text.split_whitespace().peekable(), String::new(), Vec::new());
     while let Some(word) = words.next() {
-        let Some(name) = word.strip_prefix("--") else {
-            return refuse(Errno::EINVAL, format!("expected --option value, got '{word}'"));
+        let argument = word.strip_prefix("--").unwrap_or_default();
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (argument, None),
         };
-        let (name, value) = match name.split_once('=') {
-            Some((name, value)) => (name, value),
-            None => (name, words.next().unwrap_or("true")),
-        };
-        said += &set(engine, name, value)?;
+        if options::find(&normalize_name(name)).is_none() {
+            unknown.push(word);
+            continue;
+        }
+        let value = value.or_else(|| words.next_if(|next| !next.starts_with("--"))).unwrap_or("true");
+        said += &set(engine, name, value).map_err(|no| match no.errno {
+            Errno::EINVAL => {
+                Refused::new(no.errno, format!("Parse error setting {name} to '{value}' using injectargs."))
+            }
+            _ => no,
+        })?;
+    }
+    if !unknown.is_empty() {
+        let text = format!(" failed to parse arguments: {}\n{said}", unknown.join(","));
+        return refuse(Errno::EINVAL, text);
     }
     Ok(Reply::value(call, &Value::object()).with_status(said))
 }

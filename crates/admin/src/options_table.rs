@@ -262,7 +262,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_recovery_sleep_hdd", Float, "0.100000", "Seconds between recoveries on rotating disks"),
     option("osd_recovery_sleep_ssd", Float, "0.000000", "Seconds between recoveries on flash"),
     option("osd_recovery_sleep_hybrid", Float, "0.025000", "Seconds between recoveries on disks with a flash journal"),
-    option("osd_recovery_delay_start", Float, "0.000000", "Seconds between peering and recovery").nowhere(),
+    option("osd_recovery_delay_start", Float, "0.000000", "Seconds between peering and recovery"),
     option("osd_op_queue", Text, "wpq", "The op scheduler").one_of(QUEUES),
     option("osd_op_queue_cut_off", Text, "high", "Priorities that bypass the op scheduler").one_of(&["low", "high"]),
     option("osd_op_queue_store_ios", Uint, "0", "Operations in the store at once; 0 to learn how many"),

@@ -12,6 +12,7 @@
 //! Read next: [`osd_map`], then [`placement`].
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod fs_map;
 pub mod hash;
 pub mod incremental;

@@ -89,7 +89,10 @@ impl Mon {
             Message::GetPoolStats(m) => self.answer_pool_stats(conn, tid, &m),
             Message::PoolOp(m) => self.pool_op(now, conn, tid, &m),
             Message::Log(m) => self.take_log(conn, &m),
-            Message::Ping(m) => self.reply(conn, tid, *m),
+            Message::Ping(_) => {
+                let pong = crate::commands::pong(self, now);
+                self.reply(conn, tid, pong);
+            }
             other => match osd {
                 Some(osd) => self.dispatch_osd(now, conn, tid, osd, other),
                 None => self.debug_log(LogLevel::Debug, format!("ignored {} of {conn:?}", other.name())),

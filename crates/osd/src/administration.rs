@@ -137,6 +137,7 @@ impl Osd {
         let max_active = by_kind("osd_recovery_max_active") as usize;
         let sleep = Duration::from_secs_f64(by_kind("osd_recovery_sleep").clamp(0.0, 3600.0));
         self.core.pace.set(max_active, sleep, settings.number("osd_recovery_max_single_start") as usize);
+        self.core.pace.set_delay(Duration::from_secs_f64(settings.number("osd_recovery_delay_start").clamp(0.0, 1e9)));
         self.core.recovery_limits = RecoveryLimits {
             member_lacks_max: settings.number("osd_async_recovery_min_cost") as u64,
             primary_lacks_max: settings.number("osd_force_auth_primary_missing_objects") as u64,

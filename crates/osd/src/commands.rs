@@ -60,10 +60,8 @@ const COMMANDS: &[CommandSpec<Osd>] = &[
     spec("get_mapped_pools", "list the pools that have PGs here", "osd", "r", mapped_pools),
     spec("dump_op_pq_state", "show the queue of operations and what its classes are promised", "osd", "r", queue_state),
     spec("dump_tenants", "show what tenants are promised and what they were served here", "osd", "r", tenants),
-    spec("dump_blocklist", "list blocklisted clients", "osd", "r", dump_blocklist),
     spec("get_latest_osdmap", "ask the monitor for a newer OSD map", "osd", "r", latest_map),
     spec("send_beacon", "send the monitor a sign of life now", "osd", "r", send_beacon),
-    spec("list_devices", "list the devices of the store", "osd", "r", list_devices),
     spec(
         "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false \
          name=object_size,type=CephInt,req=false name=object_num,type=CephInt,req=false",
@@ -73,13 +71,6 @@ const COMMANDS: &[CommandSpec<Osd>] = &[
         crate::bench::on_the_socket,
     ),
     spec("compact", "compact the store", "osd", "rw", compact),
-    spec(
-        "heap name=heapcmd,type=CephString name=value,type=CephString,req=false",
-        "ask the allocator",
-        "osd",
-        "rw",
-        heap,
-    ),
     spec(
         "cluster_log name=level,type=CephChoices,strings=error|warning|info|debug name=message,type=CephString,n=N",
         "write a line to the cluster log",
@@ -91,8 +82,9 @@ const COMMANDS: &[CommandSpec<Osd>] = &[
 
 /// The table.
 pub(crate) fn table() -> &'static CommandTable<Osd> {
-    static TABLE: LazyLock<CommandTable<Osd>> =
-        LazyLock::new(|| CommandTable::of_daemon(&[COMMANDS, crate::pg_query::COMMANDS], Common::<Osd>::COMMANDS));
+    static TABLE: LazyLock<CommandTable<Osd>> = LazyLock::new(|| {
+        CommandTable::of_daemon(&[COMMANDS, crate::dumps::COMMANDS, crate::pg_query::COMMANDS], Common::<Osd>::COMMANDS)
+    });
     &TABLE
 }
 
@@ -206,14 +198,6 @@ fn mapped_pools(osd: &mut Osd, call: &Call) -> Answer {
     Ok(Reply::value(call, &Value::array(pools)))
 }
 
-fn dump_blocklist(osd: &mut Osd, call: &Call) -> Answer {
-    let entries = osd.core.map.blocklist.iter().map(|(addr, until)| {
-        let until = admin::format::quantity::local_time((*until).into());
-        object! { "entity_addr_t" => addr.to_string(), "expire_time" => until }
-    });
-    Ok(Reply::value(call, &Value::Array(entries.collect())))
-}
-
 fn latest_map(osd: &mut Osd, _: &Call) -> Answer {
     let next = u64::from(osd.core.epoch().0) + 1;
     osd.mon.subscribe("osdmap", next, false);
@@ -228,18 +212,9 @@ fn send_beacon(osd: &mut Osd, _: &Call) -> Answer {
     Ok(Reply::empty())
 }
 
-/// The memory store has none.
-fn list_devices(_: &mut Osd, call: &Call) -> Answer {
-    Ok(Reply::value(call, &Value::Array(Vec::new())))
-}
-
 /// The memory store leaves no holes.
 fn compact(_: &mut Osd, call: &Call) -> Answer {
     Ok(Reply::value(call, &object! { "elapsed_time" => 0 }))
-}
-
-fn heap(_: &mut Osd, _: &Call) -> Answer {
-    refuse(Errno::EOPNOTSUPP, "could not issue heap profiler command -- not using tcmalloc!")
 }
 
 fn cluster_log(osd: &mut Osd, call: &Call) -> Answer {

@@ -23,6 +23,7 @@ use crate::life::complaint;
 use crate::neighbours::Neighbourhood;
 use crate::osd::Osd;
 use crate::peers::is_life_of;
+use crate::ping_times::PingTimes;
 use base::{Bug, Duration, Epoch, Instant, OsdId};
 use maps::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +45,7 @@ const HELD_MAPS_MAX: usize = 4096;
 const OTHERS_ASKED_MAX: usize = 10;
 
 /// What is known of one peer's life.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Beat {
     /// It shares placement groups with this OSD, and is asked for leases.
     shares: bool,
@@ -56,6 +57,8 @@ struct Beat {
     leased_until: Instant,
     /// The monitor has been told that it is silent.
     complained: bool,
+    /// How long its answers took.
+    times: PingTimes,
 }
 
 /// Who lives, and what was promised.
@@ -101,6 +104,16 @@ impl Heartbeats {
         self.every = interval.clamp(Duration::from_millis(100), self.grace / 5);
     }
 
+    /// How long watched OSDs take to answer.
+    pub fn ping_times(&self) -> impl Iterator<Item = (OsdId, &PingTimes)> {
+        self.peers.iter().map(|(osd, beat)| (*osd, &beat.times))
+    }
+
+    /// After how long a peer's silence is told to the monitor.
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
     fn lease(&self) -> Duration {
         self.grace / 5 * LEASE_FIFTHS
     }
@@ -128,14 +141,20 @@ impl Heartbeats {
     /// Watches these and nobody else, of whom `sharers` are asked for leases. Gives those who have to be asked anew.
     fn watch(&mut self, now: Instant, osds: impl Iterator<Item = OsdId>, sharers: &BTreeSet<OsdId>) -> Vec<OsdId> {
         let mut before = core::mem::take(&mut self.peers);
-        let (never, complained) = (Instant::ZERO, false);
-        let begin = Beat { shares: false, since: now, answered: never, leased_until: never, complained };
+        let begin = || Beat {
+            shares: false,
+            since: now,
+            answered: Instant::ZERO,
+            leased_until: Instant::ZERO,
+            complained: false,
+            times: PingTimes::default(),
+        };
         let mut new = Vec::new();
         for osd in osds {
             let known = before.remove(&osd);
-            let beat = Beat { shares: sharers.contains(&osd), ..known.unwrap_or(begin) };
-            new.extend(known.is_none_or(|known| beat.shares && !known.shares).then_some(osd));
-            self.peers.insert(osd, beat);
+            let (shared, shares) = (known.as_ref().map(|beat| beat.shares), sharers.contains(&osd));
+            new.extend(shared.is_none_or(|shared| shares && !shared).then_some(osd));
+            self.peers.insert(osd, Beat { shares, ..known.unwrap_or_else(begin) });
         }
         new
     }
@@ -173,6 +192,7 @@ impl Heartbeats {
         let Some(beat) = self.peers.get_mut(&osd).filter(|_| sent <= now) else { return (false, false) };
         let complained = sent > beat.answered && core::mem::replace(&mut beat.complained, false);
         beat.answered = beat.answered.max(sent);
+        beat.times.note(now, now.since(sent));
         beat.leased_until = beat.leased_until.max(sent + lease.min(LEASE_MAX));
         (lapsed && now < beat.leased_until, complained)
     }

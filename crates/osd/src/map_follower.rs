@@ -36,6 +36,12 @@ impl MapBlobs {
         &self.full
     }
 
+    /// How many maps are held, and their bytes.
+    pub fn held(&self) -> (usize, usize) {
+        let bytes = self.incrementals.values().map(Bytes::len).sum::<usize>() + self.full.len();
+        (self.incrementals.len() + 1, bytes)
+    }
+
     /// The oldest epoch that others can be told of.
     pub fn oldest(&self) -> Epoch {
         self.incrementals.first_key_value().map_or(self.full_epoch, |(first, _)| *first)

@@ -78,9 +78,16 @@ pub(crate) struct Memory {
     waiting: u64,
     other: Option<u64>,
     cache_max: Option<u64>,
+    /// An operator wants the cache emptied.
+    emptied: bool,
 }
 
 impl Memory {
+    /// When it has to be divided before its time.
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+        self.emptied.then_some(Instant::ZERO)
+    }
+
     /// What the cache may have from now on.
     fn divide(&mut self, target: u64, seen: MemoryUse) -> u64 {
         (self.target, self.seen) = (target, seen);
@@ -121,9 +128,14 @@ fn followed(before: u64, now: u64) -> u64 {
 }
 
 impl Osd {
+    /// Lets the store's cache go, where it has one; what is used from then on is kept again.
+    pub(crate) fn empty_cache(&mut self) {
+        self.memory.emptied = self.core.store_counters.is_some();
+    }
+
     /// Whether memory is to be divided anew.
     pub fn is_memory_due(&self, now: Instant) -> bool {
-        self.core.store_counters.is_some() && now >= self.memory.due
+        self.core.store_counters.is_some() && (now >= self.memory.due || self.memory.emptied)
     }
 
     /// Divides memory anew; gives what the store's cache may have, in bytes. `resident` is what the process has, where it
@@ -134,6 +146,10 @@ impl Osd {
             let beside = counts.space_bytes.0 + counts.buffer_bytes.0 + counts.change_bytes.0;
             [counts.cache_bytes.0, counts.waiting_bytes.0, beside]
         });
+        if core::mem::take(&mut self.memory.emptied) {
+            self.memory.due = now;
+            return 0;
+        }
         let logs = self.pgs.values().map(|pg| pg.log.bytes() as u64).sum();
         self.memory.due = now + INTERVAL;
         let target = self.core.settings.number("osd_memory_target") as u64;

@@ -177,24 +177,26 @@ fn progress_of(pg: &Pg, osd: OsdId) -> Option<Progress> {
     Some(Progress { last_update, last_complete, last_backfill: member.last_backfill.clone() })
 }
 
+/// Where a PG is in Ceph's machine of states (v16.2 `src/osd/PeeringState.h`), as far as ours has the same.
+pub(crate) fn state_name(pg: &Pg) -> &'static str {
+    match &pg.role {
+        Role::Active(_) | Role::Peered(_) => "Started/Primary/Active",
+        Role::Peering(peering) => match peering.step {
+            Step::Asking(_) => "Started/Primary/Peering/GetInfo",
+            Step::Fetching(_) => "Started/Primary/Peering/GetLog",
+            Step::Down(_) => "Started/Primary/Peering/Down",
+            Step::Remapping => "Started/Primary/Peering/WaitActingChange",
+            Step::Promising => "Started/Primary/Peering/WaitUpThru",
+            Step::Activating { .. } => "Started/Primary/Active/Activating",
+        },
+        Role::Replica(..) => "Started/ReplicaActive",
+        Role::Waiting => "Started/Stray",
+    }
+}
+
 fn step_value(pg: &Pg) -> Value {
-    let (name, entered) = match &pg.role {
-        Role::Active(_) => ("Started/Primary/Active", pg.last_active),
-        Role::Peered(_) => ("Started/Primary/Active", pg.last_change),
-        Role::Peering(peering) => {
-            let name = match peering.step {
-                Step::Asking(_) => "Started/Primary/Peering/GetInfo",
-                Step::Fetching(_) => "Started/Primary/Peering/GetLog",
-                Step::Down(_) => "Started/Primary/Peering/Down",
-                Step::Remapping => "Started/Primary/Peering/WaitActingChange",
-                Step::Promising => "Started/Primary/Peering/WaitUpThru",
-                Step::Activating { .. } => "Started/Primary/Active/Activating",
-            };
-            (name, pg.last_change)
-        }
-        Role::Waiting | Role::Replica(..) => ("Started", pg.last_change),
-    };
-    let mut value = object! { "name" => name, "enter_time" => local_time(entered) };
+    let entered = if pg.is_active() { pg.last_active } else { pg.last_change };
+    let mut value = object! { "name" => state_name(pg), "enter_time" => local_time(entered) };
     if let Some(why) = pg.down_because() {
         value.push("blocked", why);
     }

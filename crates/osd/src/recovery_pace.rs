@@ -1,8 +1,8 @@
 //! How fast an OSD recovers: how many objects at once, with what pause between them, and whose turn is next.
 //!
 //! PGs ask for turns and get them in that order; each turn goes through the scheduler under its own class. Options are
-//! Ceph's: `osd_recovery_max_active`, `osd_recovery_sleep` (each with its defaults by kind of device) and
-//! `osd_recovery_max_single_start`.
+//! Ceph's: `osd_recovery_max_active`, `osd_recovery_sleep` (each with its defaults by kind of device),
+//! `osd_recovery_max_single_start` and `osd_recovery_delay_start`: so long after a group has begun to serve, no turn begins.
 //!
 //! Invariant: turns that are scheduled and objects that are under way are together no more than `max_active`, but for
 //! objects that clients wait for.
@@ -16,6 +16,9 @@ use std::collections::{BTreeSet, VecDeque};
 pub struct RecoveryPace {
     max_active: usize,
     sleep: Duration,
+    delay: Duration,
+    /// When a group has begun to serve, the last of all.
+    peered: Option<Instant>,
     /// Objects that a turn starts at most.
     pub single_start: usize,
     active: usize,
@@ -31,6 +34,8 @@ impl Default for RecoveryPace {
         RecoveryPace {
             max_active: 1,
             sleep: Duration::ZERO,
+            delay: Duration::ZERO,
+            peered: None,
             single_start: 1,
             active: 0,
             scheduled: 0,
@@ -46,6 +51,16 @@ impl RecoveryPace {
     pub fn set(&mut self, max_active: usize, sleep: Duration, single_start: usize) {
         let max_active = max_active.clamp(1, RECOVERIES_MAX);
         (self.max_active, self.sleep, self.single_start) = (max_active, sleep, single_start.max(1));
+    }
+
+    /// Takes over how long recovery waits after a group has begun to serve.
+    pub fn set_delay(&mut self, delay: Duration) {
+        self.delay = delay;
+    }
+
+    /// A group has begun to serve.
+    pub fn peered(&mut self, now: Instant) {
+        self.peered = Some(now);
     }
 
     /// A PG has something to recover.
@@ -76,7 +91,8 @@ impl RecoveryPace {
     }
 
     fn not_before(&self) -> Instant {
-        self.last.map_or(Instant::ZERO, |last| last + self.sleep)
+        let after = |at: Option<Instant>, pause| at.map_or(Instant::ZERO, |at| at + pause);
+        after(self.last, self.sleep).max(after(self.peered, self.delay))
     }
 
     /// The next PG whose turn may be scheduled.
@@ -135,5 +151,22 @@ mod tests {
         assert_eq!((pace.next(at(30)), pace.next_wakeup()), (None, None), "one under way, one scheduled");
         pace.ended();
         assert_eq!(pace.next(at(30)), Some(a));
+    }
+    #[test]
+    fn nothing_begins_until_the_delay_after_peering_is_over() {
+        let (mut pace, pg) = (RecoveryPace::default(), PgId::new(PoolId(1), 0));
+        let at = Instant::from_secs;
+        pace.set_delay(Duration::from_secs(5));
+        pace.want(pg);
+        pace.peered(at(10));
+        pace.peered(at(12));
+        assert_eq!((pace.next(at(16)), pace.next_wakeup()), (None, Some(at(17))));
+        assert_eq!(pace.next(at(17)), Some(pg));
+        pace.turn_begins();
+        pace.want(pg);
+        pace.peered(at(20));
+        assert_eq!(pace.next(at(20)), None);
+        pace.set_delay(Duration::ZERO);
+        assert_eq!(pace.next(at(20)), Some(pg), "an operator takes the delay back");
     }
 }

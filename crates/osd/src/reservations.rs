@@ -12,6 +12,7 @@
 //! Invariants: a group waits or has a slot, not both; nobody waits whose priority is enough while a slot is free, once
 //! `next_turn` has nothing more to say.
 
+use admin::{Value, object};
 use base::{Duration, Instant, PgId};
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,6 +93,25 @@ impl Reserver {
     /// Takes over the options.
     fn set(&mut self, max: usize, priority_min: u8) {
         (self.max, self.priority_min) = (max, priority_min);
+    }
+
+    /// As `dump_recovery_reservations` shows it: who waits, by priority, and who has a slot. Whoever has one loses it to
+    /// one who needs it more.
+    fn value(&self) -> Value {
+        let entry = |pg: PgId, priority: u8| {
+            object! { "item" => pg.to_string(), "prio" => priority, "can_preempt" => true }
+        };
+        let mut queues: BTreeMap<u8, Vec<Value>> = BTreeMap::new();
+        for (Reverse(priority), _, pg) in &self.queue {
+            queues.entry(*priority).or_default().push(entry(*pg, *priority));
+        }
+        let queue = |(priority, items)| object! { "priority" => priority, "items" => Value::Array(items) };
+        object! {
+            "max_allowed" => self.max,
+            "min_priority" => self.priority_min,
+            "queues" => Value::array(queues.into_iter().map(queue)),
+            "in_progress" => Value::array(self.has.iter().map(|(pg, (priority, _))| entry(*pg, *priority))),
+        }
     }
 
     fn next_number(&mut self) -> u64 {
@@ -199,6 +219,11 @@ impl Reservations {
         local.or_else(|| self.remote.next_turn().map(|(pg, turn)| (pg, Side::Remote, turn)))
     }
 
+    /// All slots, as `dump_recovery_reservations` shows them.
+    pub fn value(&self) -> Value {
+        object! { "local_reservations" => self.local.value(), "remote_reservations" => self.remote.value() }
+    }
+
     /// Panics if what must always hold does not.
     pub fn check_invariants(&self) {
         self.local.check_invariants();
@@ -228,6 +253,9 @@ mod tests {
         for (seed, priority) in [(1, 110), (2, 190), (3, 190), (4, 150)] {
             reserver.request(pg(seed), priority);
         }
+        let shown = reserver.value().to_json();
+        let queue = r#"{"priority":190,"items":[{"item":"1.2","prio":190,"can_preempt":true},{"item":"1.3","prio":190"#;
+        assert!(shown.contains(queue), "{shown}");
         let mut order = Vec::new();
         for _ in 0..4 {
             let got = turns(&mut reserver);

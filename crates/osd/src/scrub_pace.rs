@@ -87,6 +87,11 @@ impl ScrubPace {
         }
     }
 
+    /// Who has a place.
+    pub fn places(&self) -> impl Iterator<Item = PgId> {
+        self.places.iter().copied()
+    }
+
     /// Whether there is a place.
     pub fn has_place(&self) -> bool {
         self.places.len() < self.options.max

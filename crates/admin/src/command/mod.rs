@@ -34,7 +34,7 @@ pub struct CommandSpec<E: 'static> {
     pub module: &'static str,
     /// The permissions it needs, of `r`, `w` and `x`.
     pub perm: &'static str,
-    /// `Flag` bits; 4 is deprecated, 32 hidden from help.
+    /// `Flag` bits; 4 is deprecated, 16 asked again and again, 32 hidden from help.
     pub flags: u32,
     /// What carries it out.
     pub run: Handler<E>,
@@ -52,6 +52,12 @@ pub const fn spec<E>(
 }
 
 impl<E> CommandSpec<E> {
+    /// The same, marked as one that the CLI asks again and again.
+    pub const fn polled(mut self) -> CommandSpec<E> {
+        self.flags = 16;
+        self
+    }
+
     /// The same, marked as one that should not be used any more.
     pub const fn deprecated(mut self) -> CommandSpec<E> {
         self.flags = 4;

@@ -73,6 +73,16 @@ fn time_with(at: Instant, zone: &str) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{micros:06}{zone}")
 }
 
+/// A timestamp as C's `ctime` has it, in universal time: `Sat Nov 21 19:58:30 2026`.
+pub fn c_time(at: Instant) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, second) = (at.secs() / 86400, at.secs() % 86400);
+    let (year, month, day) = civil_date(days);
+    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[(month - 1) as usize]);
+    format!("{weekday} {month} {day:2} {:02}:{:02}:{:02} {year}", second / 3600, second / 60 % 60, second % 60)
+}
+
 /// Year, month and day of the Gregorian calendar, from days since 1970-01-01.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -123,6 +133,8 @@ mod tests {
         let at = Instant(1_795_291_110_236_206_000);
         assert_eq!(local_time(at), "2026-11-21T19:58:30.236206+0000");
         assert_eq!(utc_time(Instant::ZERO), "0.000000");
+        assert_eq!(c_time(at), "Sat Nov 21 19:58:30 2026");
+        assert_eq!(c_time(Instant::ZERO), "Thu Jan  1 00:00:00 1970");
         assert_eq!(local_time(Instant::from_secs(951_782_400)), "2000-02-29T00:00:00.000000+0000");
         assert_eq!(local_time(Instant::from_secs(4_107_542_399)), "2100-02-28T23:59:59.000000+0000");
     }

@@ -162,7 +162,7 @@ fn list(mon: &mut Mon, call: &Call) -> Answer {
 fn import(mon: &mut Mon, call: &Call) -> Answer {
     let keyring = input_keyring(call)?;
     if keyring.entities.is_empty() {
-        return refuse(Errno::EINVAL, "the keyring is empty; pass one with -i <file>");
+        return refuse(Errno::EINVAL, "auth import: no data supplied");
     }
     for auth in keyring.entities.values() {
         auth.caps.iter().try_for_each(|(service, text)| check_caps(service, text))?;

@@ -1,9 +1,11 @@
-//! `mgr` and the commands of manager modules that make sense without a manager.
+//! `mgr`, `service` and `progress`: the commands about a manager that make sense without one.
 //!
 //! The monitor does the manager's duties; these commands say so in Ceph's shapes, so that tools which ask go on.
+//!
+//! Read next: `mgr_modules`.
 
 use super::{Answer, Call, CommandSpec, Reply, refuse, spec};
-use crate::format::{Align, Table, Value, address, quantity};
+use crate::format::{Value, address, quantity};
 use crate::mon::Mon;
 use crate::object;
 use crate::services::progress::Event;
@@ -41,19 +43,6 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("mgr module disable name=module,type=CephString", "disable a manager module", "mgr", "rw", module_disable),
     spec("service dump", "list registered services", "service", "r", service_dump),
     spec("service status", "show the status of registered services", "service", "r", empty_object),
-    spec("device ls", "list devices", "mgr", "r", device_ls),
-    spec("crash ls", "list crash reports", "mgr", "r", crash_ls),
-    spec("balancer status", "show what the balancer does", "mgr", "r", balancer_status),
-    spec("balancer on", "there is no balancer", "mgr", "rw", no_balancer),
-    spec("balancer off", "let nothing be balanced", "mgr", "rw", nothing_to_do),
-    spec(
-        "balancer mode name=mode,type=CephChoices,strings=none|crush-compat|upmap",
-        "there is no balancer",
-        "mgr",
-        "rw",
-        no_balancer,
-    ),
-    spec("balancer ls", "list plans", "mgr", "r", empty_list),
     spec("progress clear", "forget finished work", "mgr", "rw", progress_clear),
     spec("progress", "show long-running work", "mgr", "r", progress),
     spec("progress json", "show long-running work as JSON", "mgr", "r", progress_json),
@@ -138,7 +127,7 @@ fn fail(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 /// The modules whose duties are done, and cannot be left.
-const ALWAYS_ON: [&str; 3] = ["crash", "devicehealth", "status"];
+const ALWAYS_ON: [&str; 7] = ["balancer", "crash", "devicehealth", "iostat", "pg_autoscaler", "progress", "status"];
 
 /// The module whose page is served.
 const PROMETHEUS: &str = "prometheus";
@@ -183,47 +172,6 @@ fn service_dump(mon: &mut Mon, call: &Call) -> Answer {
     let value =
         object! { "epoch" => 1, "modified" => quantity::local_time(mon.started), "services" => Value::object() };
     Ok(Reply::value(call, &value))
-}
-
-fn device_ls(_: &mut Mon, call: &Call) -> Answer {
-    let plain = || {
-        let mut table = Table::new();
-        ["DEVICE", "HOST:DEV", "DAEMONS", "WEAR", "LIFE EXPECTANCY"].iter().for_each(|h| table.column(h, Align::Left));
-        table.render()
-    };
-    Ok(Reply::either(call, || Value::Array(vec![]), plain))
-}
-
-fn crash_ls(_: &mut Mon, call: &Call) -> Answer {
-    Ok(Reply::either(call, || Value::Array(vec![]), String::new))
-}
-
-fn balancer_status(_: &mut Mon, call: &Call) -> Answer {
-    let value = object! {
-        "active" => false,
-        "last_optimize_duration" => "",
-        "last_optimize_started" => "",
-        "mode" => "none",
-        "no_optimization_needed" => true,
-        "optimize_result" => "there is no balancer here",
-        "plans" => Value::Array(vec![]),
-    };
-    Ok(Reply::value(call, &value))
-}
-
-fn empty_list(_: &mut Mon, call: &Call) -> Answer {
-    Ok(Reply::value(call, &Value::Array(vec![])))
-}
-
-fn nothing_to_do(_: &mut Mon, _: &Call) -> Answer {
-    Ok(Reply::empty())
-}
-
-fn no_balancer(_: &mut Mon, call: &Call) -> Answer {
-    if call.text_opt("mode")?.as_deref() == Some("none") {
-        return Ok(Reply::empty());
-    }
-    refuse(Errno::EOPNOTSUPP, "there is no balancer: move placement groups by `osd pg-upmap-items` or weights")
 }
 
 fn progress(mon: &mut Mon, call: &Call) -> Answer {

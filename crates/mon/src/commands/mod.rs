@@ -14,6 +14,7 @@ mod health;
 mod log;
 mod manager_door;
 mod mgr;
+mod mgr_modules;
 mod mon;
 mod osd;
 mod osd_blocklist;
@@ -48,6 +49,7 @@ mod tell;
 pub(crate) use df::pool_stats_value;
 pub(crate) use manager_door::{manager_table, manager_tell_table};
 pub(crate) use osd_pool_create::NewPool;
+pub(crate) use tell::pong;
 
 pub use admin::command::{Call, parse_osd};
 pub use admin::{Answer, Refused, Reply, refuse};
@@ -107,6 +109,7 @@ const MODULES: &[&[CommandSpec]] = &[
     config::COMMANDS,
     qos::COMMANDS,
     mgr::COMMANDS,
+    mgr_modules::COMMANDS,
     telemetry::COMMANDS,
 ];
 

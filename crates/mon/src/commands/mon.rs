@@ -7,7 +7,7 @@ use crate::format::{Value, address, quantity};
 use crate::mon::Mon;
 use crate::object;
 use crate::version;
-use base::Errno;
+use base::{Errno, Instant};
 use std::collections::BTreeMap;
 use wire::codec::Encode;
 use wire::types::EntityType;
@@ -156,14 +156,14 @@ fn monmap_value(mon: &Mon) -> Value {
 }
 
 /// The members of `quorum_status`; `mon_status` has them too.
-pub(super) fn quorum_value(mon: &Mon, call: &Call) -> Value {
+pub(super) fn quorum_value(mon: &Mon, now: Instant) -> Value {
     let features = mon.monmap.map().persistent_features;
     object! {
         "election_epoch" => mon.election_epoch(),
         "quorum" => vec![0u32],
         "quorum_names" => vec![mon.config.name.as_str()],
         "quorum_leader_name" => mon.config.name.as_str(),
-        "quorum_age" => call.now.since(mon.started).as_secs(),
+        "quorum_age" => now.since(mon.started).as_secs(),
         "features" => object! {
             "quorum_con" => version::FEATURES.to_string(),
             "quorum_mon" => Value::array(features.names()),
@@ -173,7 +173,7 @@ pub(super) fn quorum_value(mon: &Mon, call: &Call) -> Value {
 }
 
 fn quorum_status(mon: &mut Mon, call: &Call) -> Answer {
-    let value = quorum_value(mon, call);
+    let value = quorum_value(mon, call.now);
     let text = if call.format.is_plain() { value.to_json() } else { call.format.render(&value) };
     Ok(Reply::data(text).with_line_end())
 }
@@ -279,7 +279,7 @@ fn getmap(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 fn check_name(mon: &Mon, name: &str) -> Result<(), Refused> {
-    if name == mon.config.name { Ok(()) } else { refuse(Errno::ENOENT, format!("mon.{name} does not exist")) }
+    if name == mon.config.name { Ok(()) } else { refuse(Errno::ENOENT, "requested mon not found") }
 }
 
 fn metadata(mon: &mut Mon, call: &Call) -> Answer {

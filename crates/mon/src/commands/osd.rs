@@ -8,6 +8,7 @@ use crate::format::{Align, Table, Value, address, quantity};
 use crate::mon::Mon;
 use crate::object;
 use base::{Epoch, Errno, Instant, OsdId};
+use maps::stats::PgState;
 use maps::{ObjectLocator, OsdMap};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::codec::Encode;
@@ -226,7 +227,8 @@ fn metadata(mon: &mut Mon, call: &Call) -> Answer {
 pub(super) fn count_by(mon: &Mon, field: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for osd in mon.osds.map().osd_ids() {
-        let value = mon.osds.metadata(osd).and_then(|m| m.get(field)).map_or("unknown", String::as_str);
+        let Some(metadata) = mon.osds.metadata(osd).filter(|metadata| !metadata.is_empty()) else { continue };
+        let value = metadata.get(field).map_or("unknown", String::as_str);
         *counts.entry(value.to_owned()).or_insert(0) += 1;
     }
     counts
@@ -242,9 +244,10 @@ fn versions(mon: &mut Mon, call: &Call) -> Answer {
 
 fn numa_status(mon: &mut Mon, call: &Call) -> Answer {
     let mut table = Table::new();
-    for heading in ["OSD", "HOST", "NETWORK", "STORAGE", "AFFINITY", "CPUS"] {
-        table.column(heading, Align::Left);
-    }
+    let (left, right) = (Align::Left, Align::Right);
+    let columns =
+        [("OSD", right), ("HOST", left), ("NETWORK", right), ("STORAGE", right), ("AFFINITY", right), ("CPUS", left)];
+    columns.into_iter().for_each(|(heading, align)| table.column(heading, align));
     let mut values = Vec::new();
     for osd in mon.osds.map().osd_ids() {
         let host = mon.osds.metadata(osd).and_then(|m| m.get("hostname")).cloned().unwrap_or_default();
@@ -333,7 +336,10 @@ fn blocked_by(mon: &mut Mon, call: &Call) -> Answer {
             *blockers.entry(*osd).or_insert(0) += 1;
         }
     }
-    let value = || Value::array(blockers.iter().map(|(osd, n)| object! { "osd" => osd.0, "num_blocked" => *n }));
+    let value = || {
+        let infos = Value::array(blockers.iter().map(|(osd, n)| object! { "id" => osd.0, "num_blocked" => *n }));
+        object! { "pg_ready" => true, "osd_blocked_by" => object! { "osd_blocked_by_infos" => infos } }
+    };
     let plain = || {
         let mut table = Table::new();
         table.column("osd", Align::Right);
@@ -358,7 +364,7 @@ pub(super) fn pgs_by_osd(map: &OsdMap) -> BTreeMap<OsdId, u64> {
 }
 
 fn last_stat_seq(mon: &mut Mon, call: &Call) -> Answer {
-    let osd = existing(mon, call)?;
+    let osd = call.osd("id")?;
     let seq = mon.stats.osd(osd).map_or(0, |stat| stat.seq);
     Ok(Reply::either(call, || Value::from(seq), || format!("{seq}\n")))
 }
@@ -366,89 +372,128 @@ fn last_stat_seq(mon: &mut Mon, call: &Call) -> Answer {
 fn ok_to_stop(mon: &mut Mon, call: &Call) -> Answer {
     let osds = osds_named(mon, &call.list("ids")?)?;
     let map = mon.osds.map();
-    let (mut ok, mut not_ok, mut degraded) = (0u64, Vec::new(), Vec::new());
+    let (mut ok, mut not_ok) = (0u64, 0u64);
+    let [mut idle, mut stopped, mut degraded] = [const { Vec::new() }; 3];
     for pg in crate::services::stats::all_pgs(map) {
         let acting = map.pg_to_up_acting(pg).acting;
         let left = acting.iter().filter(|osd| !osds.contains(osd)).count();
         if left == acting.len() {
             continue;
         }
-        let min_size = map.pool(pg.pool).map_or(1, |p| usize::from(p.min_size));
-        let active = mon.stats.state(pg).is_some_and(|s| s.contains(maps::stats::PgState::ACTIVE));
-        if left >= min_size && active {
+        let enough = left >= map.pool(pg.pool).map_or(1, |p| usize::from(p.min_size));
+        let active = mon.stats.state(pg).is_some_and(|s| s.contains(PgState::ACTIVE));
+        if !active {
+            idle.push(pg.to_string());
+        }
+        if !enough {
+            stopped.push(pg.to_string());
+        }
+        if active && enough {
             ok += 1;
             degraded.push(pg.to_string());
         } else {
-            not_ok.push(pg.to_string());
+            not_ok += 1;
         }
     }
-    let fine = not_ok.is_empty();
+    let fine = not_ok == 0;
     let mut value = object! {
         "ok_to_stop" => fine,
         "osds" => Value::array(osds.iter().map(|o| o.0)),
         "num_ok_pgs" => ok,
-        "num_not_ok_pgs" => not_ok.len(),
+        "num_not_ok_pgs" => not_ok,
     };
-    if !not_ok.is_empty() {
-        value.push("bad_become_inactive", not_ok.clone());
-    }
-    if !degraded.is_empty() {
-        value.push("ok_become_degraded", degraded);
+    let lists = [("bad_already_inactive", idle), ("bad_become_inactive", stopped), ("ok_become_degraded", degraded)];
+    for (name, pgs) in lists.into_iter().filter(|(_, pgs)| !pgs.is_empty()) {
+        value.push(name, pgs);
     }
     let data = value.to_json() + "\n";
     if fine {
         return Ok(Reply::data(data));
     }
-    let text = format!("unsafe to stop osd(s) at this time ({} PGs are or would become offline)", not_ok.len());
+    let text = format!("unsafe to stop osd(s) at this time ({} PGs are or would become offline)", not_ok);
     Err(Refused { data: data.into(), ..Refused::new(Errno::EBUSY, text) })
+}
+
+/// OSDs by whether they may be destroyed, and what speaks against it.
+#[derive(Default)]
+struct Destructible {
+    safe: Vec<i32>,
+    active: Vec<i32>,
+    missing: Vec<i32>,
+    stored: Vec<i32>,
+    /// Placement groups that are mapped to the active ones.
+    pgs: u64,
+}
+
+impl Destructible {
+    fn of(mon: &Mon, osds: &BTreeSet<OsdId>) -> Destructible {
+        let counts = pgs_by_osd(mon.osds.map());
+        let clean = crate::services::stats::all_pgs(mon.osds.map())
+            .all(|pg| mon.stats.state(pg).is_some_and(|s| s.contains(PgState::ACTIVE) && s.contains(PgState::CLEAN)));
+        let mut all = Destructible::default();
+        for osd in osds {
+            let pgs = counts.get(osd).copied().unwrap_or(0);
+            match mon.stats.osd(*osd) {
+                _ if !mon.osds.map().exists(*osd) => all.safe.push(osd.0),
+                _ if pgs > 0 => {
+                    all.active.push(osd.0);
+                    all.pgs += pgs;
+                }
+                _ if clean => all.safe.push(osd.0),
+                None => all.missing.push(osd.0),
+                Some(stat) if stat.num_pgs > 0 => all.stored.push(osd.0),
+                Some(_) => all.safe.push(osd.0),
+            }
+        }
+        all
+    }
+
+    /// Why not all may be; none if they may.
+    fn objection(&self) -> Option<String> {
+        let mut text = String::new();
+        if !self.active.is_empty() {
+            text += &format!("OSD(s) {} have {} pgs currently mapped to them. ", joined(&self.active), self.pgs);
+        }
+        if !self.missing.is_empty() {
+            text += &format!(
+                "OSD(s) {} have no reported stats, and not all PGs are active+clean; we cannot draw any conclusions. ",
+                joined(&self.missing)
+            );
+        }
+        if !self.stored.is_empty() {
+            text += &format!(
+                "OSD(s) {} last reported they still store some PG data, and not all PGs are active+clean; we cannot be sure they aren't still needed. ",
+                joined(&self.stored)
+            );
+        }
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+fn joined(ids: &[i32]) -> String {
+    ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Refuses where the data of one of these OSDs may be needed.
+pub(super) fn refuse_unless_safe(mon: &Mon, osds: &BTreeSet<OsdId>) -> Result<(), Refused> {
+    Destructible::of(mon, osds).objection().map_or(Ok(()), |text| refuse(Errno::EBUSY, text))
 }
 
 fn safe_to_destroy(mon: &mut Mon, call: &Call) -> Answer {
     let osds = osds_named(mon, &call.list("ids")?)?;
-    let counts = pgs_by_osd(mon.osds.map());
-    let (mut safe, mut active, mut missing, mut stored) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for osd in &osds {
-        let pgs = counts.get(osd).copied().unwrap_or(0);
-        match mon.stats.osd(*osd) {
-            _ if !mon.osds.map().exists(*osd) => safe.push(osd.0),
-            _ if pgs > 0 => active.push(osd.0),
-            None => missing.push(osd.0),
-            Some(stat) if stat.num_pgs > 0 => stored.push(osd.0),
-            Some(_) => safe.push(osd.0),
-        }
+    if call.format.is_plain() {
+        refuse_unless_safe(mon, &osds)?;
     }
-    if call.format.is_plain() && safe.len() < osds.len() {
-        let list = |ids: &[i32]| ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
-        let mut text = String::new();
-        if !active.is_empty() {
-            let pgs: u64 = active.iter().map(|id| counts.get(&OsdId(*id)).copied().unwrap_or(0)).sum();
-            text += &format!("OSD(s) {} have {pgs} pgs currently mapped to them. ", list(&active));
-        }
-        if !missing.is_empty() {
-            text += &format!(
-                "OSD(s) {} have no reported stats, and not all PGs are active+clean; we cannot draw any conclusions. ",
-                list(&missing)
-            );
-        }
-        if !stored.is_empty() {
-            text += &format!(
-                "OSD(s) {} last reported they still store some PG data, and not all PGs are active+clean; we cannot be sure they aren't still needed. ",
-                list(&stored)
-            );
-        }
-        return refuse(Errno::EBUSY, text);
-    }
-    let ids = |ids: Vec<i32>| Value::array(ids);
-    let plain_ids = safe.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
-    let value = object! {
-        "safe_to_destroy" => ids(safe),
-        "active" => ids(active),
-        "missing_stats" => ids(missing),
-        "stored_pgs" => ids(stored),
-    };
-    let status = format!("OSD(s) {plain_ids} are safe to destroy without reducing data durability.");
+    let Destructible { safe, active, missing, stored, .. } = Destructible::of(mon, &osds);
+    let status = format!("OSD(s) {} are safe to destroy without reducing data durability.", joined(&safe));
     if call.format.is_plain() {
         return Ok(Reply::status(status));
     }
+    let value = object! {
+        "safe_to_destroy" => Value::array(safe),
+        "active" => Value::array(active),
+        "missing_stats" => Value::array(missing),
+        "stored_pgs" => Value::array(stored),
+    };
     Ok(Reply::value(call, &value))
 }

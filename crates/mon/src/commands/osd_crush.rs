@@ -305,6 +305,13 @@ fn add_bucket(mon: &mut Mon, call: &Call) -> Answer {
 
 fn rename_bucket(mon: &mut Mon, call: &Call) -> Answer {
     let (from, to) = (call.text("srcname")?, call.text("dstname")?);
+    let crush = &mon.osds.upcoming().crush;
+    if crush.item_id(&from).is_none() {
+        return refuse(Errno::ENOENT, format!("srcname = '{from}' does not exist"));
+    }
+    if crush.item_id(&to).is_some() {
+        return refuse(Errno::EEXIST, format!("dstname = '{to}' already exists"));
+    }
     edit(mon, |crush| crush.rename_bucket(&from, &to).map(|()| true))?;
     Ok(Reply::status(format!("renamed bucket {from} into {to}")))
 }

@@ -4,7 +4,6 @@
 
 use super::osd_crush::edit;
 use super::{Answer, Call, CommandSpec, Refused, Reply, refuse, spec};
-use crate::crush_view;
 use crate::format::Value;
 use crate::mon::Mon;
 use crate::object;
@@ -91,6 +90,13 @@ fn class_rm(mon: &mut Mon, call: &Call) -> Answer {
 
 fn class_rename(mon: &mut Mon, call: &Call) -> Answer {
     let (from, to) = (call.text("srcname")?, call.text("dstname")?);
+    if mon.osds.upcoming().crush.class_id(&from).is_none() {
+        let text = format!("fail to rename '{from}' to '{to}' : (2) No such file or directory");
+        return refuse(Errno::ENOENT, text);
+    }
+    if mon.osds.upcoming().crush.class_id(&to).is_some() {
+        return refuse(Errno::EEXIST, format!("fail to rename '{from}' to '{to}' : (17) File exists"));
+    }
     edit(mon, |crush| crush.rename_class(&from, &to).map(|()| true))?;
     Ok(Reply::status(format!("rename class '{from}' to '{to}'")))
 }
@@ -131,13 +137,10 @@ fn rm_class(mon: &mut Mon, call: &Call) -> Answer {
 fn get_class(mon: &mut Mon, call: &Call) -> Answer {
     let osds = super::osd::osds_named(mon, &call.list("ids")?)?;
     let crush = &mon.osds.map().crush;
-    if let Some(osd) = osds.iter().find(|osd| crush_view::parent(crush, osd.0).is_none()) {
-        return refuse(Errno::EINVAL, format!("osd.{osd} is not in the CRUSH map"));
-    }
     let class = |osd: &OsdId| crush.item_class(osd.0).unwrap_or_default().to_owned();
     let value = || Value::array(osds.iter().map(|osd| object! { "osd" => osd.0, "device_class" => class(osd) }));
     let plain = || match osds.len() {
-        1 => osds.iter().map(|osd| class(osd) + "\n").collect(),
+        1 => osds.iter().map(class).filter(|name| !name.is_empty()).map(|name| name + "\n").collect(),
         _ => osds.iter().map(|osd| format!("osd.{osd} {}\n", class(osd))).collect(),
     };
     Ok(Reply::either(call, value, plain))

@@ -172,6 +172,12 @@ fn remove(mon: &mut Mon, call: &Call) -> Answer {
 fn rename(mon: &mut Mon, call: &Call) -> Answer {
     let (from, to) = (call.text("srcname")?, call.text("dstname")?);
     let mut crush = (*mon.osds.upcoming().crush).clone();
+    if from == to {
+        return Ok(Reply::status("destination rule name is equal to source rule name"));
+    }
+    if crush.rule_id(&from).is_none() {
+        return refuse(Errno::ENOENT, format!("source rule name '{from}' does not exist"));
+    }
     crush.rename_rule(&from, &to).map_err(|e| Refused::new(e.errno(), e.to_string()))?;
     mon.osds.set_crush(&crush);
     Ok(Reply::empty())

@@ -302,8 +302,7 @@ fn chosen(mon: &mut Mon, uuid: Uuid, id: Option<OsdId>) -> Result<(OsdId, bool),
         && !mon.osds.upcoming().state(osd).contains(OsdState::DESTROYED)
     {
         if id.is_some_and(|id| id != osd) {
-            let id = id.unwrap_or(osd);
-            return refuse(Errno::EEXIST, format!("uuid {uuid} already in use for different id {osd}, not {id}"));
+            return refuse(Errno::EEXIST, format!("uuid {uuid} already in use for different id {osd}"));
         }
         return Ok((osd, true));
     }
@@ -313,7 +312,7 @@ fn chosen(mon: &mut Mon, uuid: Uuid, id: Option<OsdId>) -> Result<(OsdId, bool),
         Some(osd) => {
             let state = mon.osds.upcoming().state(osd);
             if state.contains(OsdState::EXISTS) && !state.contains(OsdState::DESTROYED) {
-                return refuse(Errno::EEXIST, format!("id {osd} already in use and does not match uuid {uuid}"));
+                return refuse(Errno::EINVAL, format!("id {osd} already in use and does not match uuid {uuid}"));
             }
             Ok((osd, false))
         }
@@ -363,13 +362,6 @@ fn create(mon: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::either(call, || object! { "osdid" => osd.0 }, || format!("{osd}\n")))
 }
 
-fn needs_assent(call: &Call, what: &str) -> Result<(), Refused> {
-    if call.flag("yes_i_really_mean_it") || call.flag("force") {
-        return Ok(());
-    }
-    refuse(Errno::EPERM, format!("Are you SURE?  {what}  Pass --yes-i-really-mean-it if you really do."))
-}
-
 fn must_be_down(mon: &mut Mon, osd: OsdId) -> Result<(), Refused> {
     if mon.osds.upcoming().is_up(osd) {
         return refuse(Errno::EBUSY, format!("osd.{osd} is not `down`."));
@@ -381,13 +373,29 @@ fn remove_key(mon: &mut Mon, osd: OsdId) {
     mon.auth.mon.keys.remove(&AuthName::new(EntityType::OSD, osd.to_string()));
 }
 
-fn destroy(mon: &mut Mon, call: &Call) -> Answer {
-    let osd = existing(mon, call)?;
-    needs_assent(
-        call,
-        "Did you verify with 'ceph osd safe-to-destroy'?  This will mean real, permanent data loss, as well as deletion of cephx keys.",
-    )?;
+/// An OSD that is there and may go: nobody needs it, or the operator knows better. None where there is none, which is as
+/// well (v16.2 `src/mgr/DaemonServer.cc`, `osd destroy`).
+fn may_go(mon: &mut Mon, call: &Call) -> Result<Option<OsdId>, Refused> {
+    let osd = call.osd("id")?;
+    if !mon.osds.upcoming().exists(osd) {
+        return Ok(None);
+    }
+    if !call.flag("yes_i_really_mean_it") && !call.flag("force") {
+        super::osd::refuse_unless_safe(mon, &[osd].into()).map_err(|no| {
+            let text = format!("{}\nPass --force to go on all the same: what only it has is lost for good.", no.text);
+            Refused { text, ..no }
+        })?;
+    }
     must_be_down(mon, osd)?;
+    Ok(Some(osd))
+}
+
+fn none_there(call: &Call) -> Answer {
+    Ok(Reply::status(format!("osd.{} does not exist", call.osd("id")?)))
+}
+
+fn destroy(mon: &mut Mon, call: &Call) -> Answer {
+    let Some(osd) = may_go(mon, call)? else { return none_there(call) };
     remove_key(mon, osd);
     let state = mon.osds.upcoming().state(osd);
     if !state.contains(OsdState::DESTROYED) {
@@ -398,15 +406,7 @@ fn destroy(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 fn purge(mon: &mut Mon, call: &Call) -> Answer {
-    let osd = call.osd("id")?;
-    if !mon.osds.upcoming().exists(osd) {
-        return Ok(Reply::status(format!("osd.{osd} does not exist")));
-    }
-    needs_assent(
-        call,
-        "Did you verify with 'ceph osd safe-to-destroy'?  This will mean real, permanent data loss, as well as deletion of cephx keys.",
-    )?;
-    must_be_down(mon, osd)?;
+    let Some(osd) = may_go(mon, call)? else { return none_there(call) };
     remove_key(mon, osd);
     let mut crush = (*mon.osds.upcoming().crush).clone();
     if crush.item_exists(osd.0) {
@@ -420,6 +420,11 @@ fn purge(mon: &mut Mon, call: &Call) -> Answer {
 
 fn purge_new(mon: &mut Mon, call: &Call) -> Answer {
     let osd = call.osd("id")?;
+    if !call.flag("yes_i_really_mean_it") {
+        let text = "Are you SURE?  What only this OSD has is lost for good, with its key.  Pass --yes-i-really-mean-it if you do.";
+        return refuse(Errno::EPERM, text);
+    }
+    must_be_down(mon, osd)?;
     let state = mon.osds.upcoming().state(osd);
     if state.contains(OsdState::EXISTS) && !state.contains(OsdState::NEW) {
         return refuse(Errno::EPERM, format!("osd.{osd} is not new"));
@@ -440,7 +445,7 @@ fn lost(mon: &mut Mon, call: &Call) -> Answer {
         return refuse(Errno::EPERM, text);
     }
     if mon.osds.upcoming().is_up(osd) {
-        return refuse(Errno::EBUSY, format!("osd.{osd} is not down or doesn't exist"));
+        return refuse(Errno::EBUSY, format!("osd.{osd} is not down"));
     }
     let down_at = mon.osds.upcoming().info(osd).map(|i| i.down_at);
     let epoch = down_at.unwrap_or_else(|| mon.osds.epoch());

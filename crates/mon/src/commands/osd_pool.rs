@@ -307,6 +307,10 @@ fn set_quota(mon: &mut Mon, call: &Call) -> Answer {
     let (name, field, text) = (call.text("pool")?, call.text("field")?, call.text("val")?);
     let id = pool_named(mon.osds.upcoming(), &name)?;
     let kind = if field == "max_bytes" { crate::options::OptionKind::Size } else { crate::options::OptionKind::Uint };
+    if field == "max_objects" && text.contains('i') {
+        let why = "strict_si_cast: unit prefix not recognized";
+        return refuse(Errno::EINVAL, format!("error parsing value '{text}': {why}"));
+    }
     let value = crate::options::parse_number(kind, &text)
         .map_err(|why| Refused::new(Errno::EINVAL, format!("error parsing value '{text}': {why}")))?;
     match field.as_str() {

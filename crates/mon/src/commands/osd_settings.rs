@@ -113,7 +113,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 fn flags(key: &str) -> Option<MapFlags> {
     match key {
         "pause" => Some(MapFlags::PAUSERD.with(MapFlags::PAUSEWR)),
-        "full" | "noup" | "nodown" | "noout" | "noin" | "nobackfill" | "norebalance" | "norecover" | "noscrub"
+        // `full` is among the arguments, and refused: pools have a flag of their own (v16.2 `prepare_command_impl`).
+        "noup" | "nodown" | "noout" | "noin" | "nobackfill" | "norebalance" | "norecover" | "noscrub"
         | "nodeep-scrub" | "notieragent" | "nosnaptrim" | "pglog_hardlimit" => MapFlags::from_name(key),
         _ => None,
     }

@@ -205,14 +205,18 @@ fn node_value(map: &OsdMap, node: &Node) -> Value {
     value
 }
 
-fn render(map: &OsdMap, nodes: &[Node], strays: &[OsdId], call: &Call) -> Reply {
-    let stray_nodes: Vec<Node> =
-        strays.iter().map(|osd| Node { id: osd.0, depth: 0, weight: 0.0, children: Vec::new() }).collect();
+fn render(map: &OsdMap, nodes: &[Node], strays: Option<&[OsdId]>, call: &Call) -> Reply {
+    let stray_nodes: Vec<Node> = strays
+        .unwrap_or_default()
+        .iter()
+        .map(|osd| Node { id: osd.0, depth: 0, weight: 0.0, children: Vec::new() })
+        .collect();
     let value = || {
-        object! {
-            "nodes" => Value::array(nodes.iter().map(|n| node_value(map, n))),
-            "stray" => Value::array(stray_nodes.iter().map(|n| node_value(map, n))),
+        let mut value = object! { "nodes" => Value::array(nodes.iter().map(|n| node_value(map, n))) };
+        if strays.is_some() {
+            value.push("stray", Value::array(stray_nodes.iter().map(|n| node_value(map, n))));
         }
+        value
     };
     let plain = || {
         let mut table = Table::new();
@@ -279,18 +283,18 @@ fn tree(mon: &mut Mon, call: &Call) -> Answer {
     let nodes = walk(&map, &crush_view::roots(&map.crush), false, prune, &|osd| wanted(&map, osd));
     let all = walk(&map, &crush_view::roots(&map.crush), false, false, &|_| true);
     let strays: Vec<OsdId> = strays(&map, &all).into_iter().filter(|osd| wanted(&map, *osd)).collect();
-    Ok(render(&map, &nodes, &strays, call))
+    Ok(render(&map, &nodes, Some(&strays), call))
 }
 
 fn tree_from(mon: &mut Mon, call: &Call) -> Answer {
     let map = map_of(mon, call)?;
     let bucket = call.text("bucket")?;
     let Some(id) = map.crush.item_id(&bucket).filter(|id| *id < 0) else {
-        return refuse(Errno::ENOENT, format!("node {bucket} does not exist"));
+        return refuse(Errno::ENOENT, format!("bucket '{bucket}' does not exist"));
     };
     let (wanted, prune) = (filter(call)?, call.has("states"));
     let nodes = walk(&map, &[id], true, prune, &|osd| wanted(&map, osd));
-    Ok(render(&map, &nodes, &[], call))
+    Ok(render(&map, &nodes, None, call))
 }
 
 fn ls_tree(mon: &mut Mon, call: &Call) -> Answer {

@@ -162,7 +162,7 @@ impl Mon {
 fn scrub_pg(mon: &mut Mon, call: &Call, verb: &str, repair: bool, deep: bool) -> Answer {
     let pg = call.pg("pgid")?;
     if !mon.osds.map().pg_exists(pg) {
-        return refuse(Errno::ENOENT, format!("pg {pg} dne"));
+        return refuse(Errno::ENOENT, format!("pg {pg} does not exist"));
     }
     match mon.request_scrub(core::iter::once(pg), repair, deep).first() {
         Some(osd) => Ok(Reply::status(format!("instructing pg {pg} on osd.{osd} to {verb}"))),
@@ -171,8 +171,12 @@ fn scrub_pg(mon: &mut Mon, call: &Call, verb: &str, repair: bool, deep: bool) ->
 }
 
 fn scrub_osds(mon: &mut Mon, call: &Call, verb: &str, repair: bool, deep: bool) -> Answer {
-    let osds = osds_named(mon, &[call.text("who")?])?;
+    let who = call.text("who")?;
+    let mut osds = osds_named(mon, core::slice::from_ref(&who))?;
     let map = mon.osds.map();
+    if matches!(who.as_str(), "all" | "any" | "*") {
+        osds.retain(|osd| map.is_up(*osd));
+    }
     if let Some(osd) = osds.iter().find(|osd| !map.is_up(**osd)) {
         return refuse(Errno::EAGAIN, format!("osd.{osd} is not up"));
     }

@@ -7,6 +7,9 @@ use super::{Answer, Call, CommandSpec, Reply, spec};
 use crate::format::{Value, address};
 use crate::mon::Mon;
 use crate::object;
+use base::Instant;
+use wire::Encode;
+use wire::messages::{Ping, Rest};
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
     spec("mon_status", "show this monitor's state", "mon", "r", mon_status),
@@ -19,9 +22,20 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 ];
 
 fn mon_status(mon: &mut Mon, call: &Call) -> Answer {
+    Ok(Reply::value(call, &status_value(mon, call.now)))
+}
+
+fn status_value(mon: &Mon, now: Instant) -> Value {
     let mut value = object! { "name" => mon.config.name.as_str(), "rank" => 0, "state" => "leader" };
-    value.extend(quorum_value(mon, call));
-    Ok(Reply::value(call, &value))
+    value.extend(quorum_value(mon, now));
+    value
+}
+
+/// The answer to a ping: how the cluster and this monitor are (v16.2 `src/mon/Monitor.cc`, `handle_ping`).
+pub(crate) fn pong(mon: &mut Mon, now: Instant) -> Ping {
+    let checks = mon.health_checks(now);
+    let value = object! { "health" => mon.health.value(&checks, false), "mon_status" => status_value(mon, now) };
+    Ping { report: Rest(value.to_pretty_json().to_bytes()) }
 }
 
 fn sessions(mon: &mut Mon, call: &Call) -> Answer {

@@ -100,7 +100,8 @@ impl Rates {
         if secs <= 0.0 || count <= 0 { 0 } else { (count as f64 / secs) as u64 }
     }
 
-    fn client(&self) -> Option<[u64; 4]> {
+    /// Bytes that clients read and write a second, and how often; none where they do neither.
+    pub fn client(&self) -> Option<[u64; 4]> {
         let d = &self.delta;
         let bytes = |kb: i64| self.per_second(kb.saturating_mul(1024));
         let io = d.num_rd > 0 || d.num_wr > 0;

@@ -387,6 +387,7 @@ impl Pg {
         if self.info.scrubs == ScrubRecord::default() {
             self.info.scrubs = ScrubRecord::new_at(core.now.into());
         }
+        core.pace.peered(core.now);
         self.begin_recovery(core, members, answers);
         if !serves {
             return self.hold_waiting(core);

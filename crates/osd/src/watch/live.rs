@@ -88,6 +88,11 @@ impl LiveWatches {
         }
     }
 
+    /// All watches.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectId, &WatchName, &WatchRecord)> {
+        self.objects.iter().flat_map(|(object, watches)| watches.iter().map(move |(n, w)| (object, n, &w.record)))
+    }
+
     /// Whether the watcher's session stands.
     pub fn is_connected(&self, object: &ObjectId, name: &WatchName) -> bool {
         self.watch(object, name).is_some_and(|watch| watch.conn.is_some())

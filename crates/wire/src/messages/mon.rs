@@ -5,17 +5,17 @@
 //! kernel's client `net/ceph/mon_client.c` of Linux 6.1.
 
 use super::Payload;
-use super::body::{Body, message};
+use super::body::{Body, Rest, message};
 use crate::codec::{Decode, Decoder, Encode, Encoder, Malformed};
 use crate::types::{EntityType, Uuid};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
 message! {
-    /// Asks whether somebody is there; a monitor answers with the same, its data a JSON report.
-    Ping(2, 1, 1) {} + {
+    /// Asks whether somebody is there; a monitor answers with the same and a report.
+    Ping(2, 1, 1) {
         /// Empty in a request; in an answer a length-prefixed JSON report.
-        report
+        report: Rest,
     }
 
     /// The monitor map.

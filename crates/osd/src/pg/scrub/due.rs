@@ -8,6 +8,8 @@
 use super::{Kind, Pg};
 use crate::core::Core;
 use crate::scrub_pace::ScrubOptions;
+use admin::format::quantity::local_time;
+use admin::{Value, object};
 use base::checksum::crc32c;
 use base::{Duration, Instant};
 use maps::PgPool;
@@ -35,15 +37,11 @@ impl Pg {
         let pool = core.map.pool(self.id.pool)?;
         let forbids = |map: MapFlags, flag: PoolFlags| core.map.flags.contains(map) || pool.flags.contains(flag);
         let (options, record) = (&core.scrubs.options, &self.info.scrubs);
-        let intervals = Intervals::of(options, pool);
-        let (last, last_deep) = (Instant::from(record.stamp), Instant::from(record.deep_stamp));
-        let stretch = f64::from(crc32c(self.id.seed, &self.id.pool.0.to_le_bytes()) % 1024) / 1024.0;
-        let due = last + intervals.min.mul_f64(1.0 + stretch * options.stretch);
-        let deep_due = last_deep + intervals.deep;
+        let Times { due, deep_due, deadline } = self.scrub_times(options, pool);
         let no_deep = forbids(MapFlags::NODEEP_SCRUB, PoolFlags::NODEEP_SCRUB);
         let deep = !no_deep && core.now >= deep_due;
         let shallow = !forbids(MapFlags::NOSCRUB, PoolFlags::NOSCRUB) && core.now >= due;
-        let overdue = core.now >= last + intervals.max;
+        let overdue = core.now >= deadline;
         if !deep && !shallow || !overdue && !is_hour(options.hours, core.now) {
             return None;
         }
@@ -52,6 +50,36 @@ impl Pg {
         let due = if deep { deep_due.min(due) } else { due };
         Some((Urgency { unasked: true, due }, Kind { deep, ..Kind::default() }))
     }
+
+    fn scrub_times(&self, options: &ScrubOptions, pool: &PgPool) -> Times {
+        let intervals = Intervals::of(options, pool);
+        let (last, last_deep) = (Instant::from(self.info.scrubs.stamp), Instant::from(self.info.scrubs.deep_stamp));
+        let stretch = f64::from(crc32c(self.id.seed, &self.id.pool.0.to_le_bytes()) % 1024) / 1024.0;
+        let due = last + intervals.min.mul_f64(1.0 + stretch * options.stretch);
+        Times { due, deep_due: last_deep + intervals.deep, deadline: last + intervals.max }
+    }
+
+    /// As `dump_scrubs` shows it, on the primary. One that was asked for is due since ever.
+    pub fn scrub_schedule(&self, core: &Core) -> Option<Value> {
+        let pool = core.map.pool(self.id.pool).filter(|_| self.is_primary())?;
+        let times = self.scrub_times(&core.scrubs.options, pool);
+        let forced = self.scrubbing.wanted.is_some();
+        let due = if forced { Instant::ZERO } else { times.due.min(times.deep_due) };
+        Some(object! {
+            "pgid" => self.id.to_string(),
+            "sched_time" => local_time(due),
+            "deadline" => local_time(if forced { due } else { times.deadline }),
+            "forced" => forced,
+        })
+    }
+}
+
+/// When a group's scrubs are due.
+struct Times {
+    due: Instant,
+    deep_due: Instant,
+    /// After it at any hour.
+    deadline: Instant,
 }
 
 struct Intervals {

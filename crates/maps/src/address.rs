@@ -3,8 +3,8 @@
 //! Follows Ceph v16.2 `src/msg/msg_types.h` (`entity_addr_t::dump`, `entity_addrvec_t::dump`,
 //! `entity_addr_t::get_legacy_str`).
 
-use super::Value;
-use crate::object;
+use admin::format::Value;
+use admin::object;
 use wire::types::{AddrKind, AddrVec, EntityAddr};
 
 /// One address: type, socket address and nonce apart.

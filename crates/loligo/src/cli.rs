@@ -217,7 +217,8 @@ pub(crate) struct StudyArgs {
     /// baseline and recovery on live: the monitor's port [default: any that is free]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// recovery on sim: shards of an OSD [default: 1]; tenants: a configuration each [default: 1,4,16]
+    /// recovery on sim: shards that keep an OSD's promises together, as Loligo's one does [default: those of Ceph v16.2, each
+    /// with its part of the promises]; tenants: a configuration each [default: 1,4,16]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     pub(crate) shards: Vec<u32>,
     /// tenants: how many there are
@@ -310,10 +311,9 @@ pub(crate) struct TopArgs {
 }
 
 impl StudyArgs {
-    /// The shards asked for, or the study's usual ones.
-    pub(crate) fn shards_list(&self) -> Vec<u32> {
-        let usual: &[u32] = if self.name == StudyName::Tenants { &[1, 4, 16] } else { &[1] };
-        if self.shards.is_empty() { usual.to_vec() } else { self.shards.clone() }
+    /// The shards of the configurations of the study of tenants.
+    pub(crate) fn tenants_shards(&self) -> Vec<u32> {
+        if self.shards.is_empty() { vec![1, 4, 16] } else { self.shards.clone() }
     }
 }
 

@@ -69,7 +69,7 @@ fn study(args: &StudyArgs, on: &Target, out: &Path, stop: &Stop) -> anyhow::Resu
         StudyName::Tenants if *on == Target::Sim => Box::new(TenantsStudy::new(TenantsOptions {
             devices: models(&args.device_model, &["ssd"])?,
             tenants: args.tenants,
-            shards: args.shards_list(),
+            shards: args.tenants_shards(),
             seconds: args.seconds.unwrap_or(40),
         })?),
         StudyName::Tenants => bail!("--on {}: the study tenants is one in virtual time, --on sim", args.on),
@@ -78,7 +78,7 @@ fn study(args: &StudyArgs, on: &Target, out: &Path, stop: &Stop) -> anyhow::Resu
                 baseline: args.name == StudyName::Baseline,
                 devices: args.device_model.clone(),
                 objects: args.objects,
-                shards: args.shards_list()[0],
+                shards: args.shards.first().copied(),
             })?)
         }
         StudyName::Baseline | StudyName::Recovery => Box::new(OnCluster::new(on_cluster(args, on, out, stop)?)?),

@@ -71,6 +71,15 @@ impl Configuration {
     }
 }
 
+/// How the shards of an OSD keep what it promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Queues {
+    /// Each its part, by itself: v16.2's `mClockScheduler::set_max_osd_capacity`.
+    Apart(u32),
+    /// All of them the whole, together: as Loligo's, which has one.
+    Together(u32),
+}
+
 /// What the options come to on an OSD of the model.
 #[derive(Clone, Debug)]
 pub(super) struct InForce {
@@ -98,12 +107,13 @@ impl InForce {
         self.settings.value("osd_op_queue") == "mclock_scheduler"
     }
 
-    /// The schedulers of an OSD's shards. Promises hold for the OSD, however many it has.
+    /// The schedulers of an OSD's shards.
     ///
     /// v16.2's WPQ looks at a request's cost only beside the dearest of its own priority; where the requests of a
     /// priority are alike, priorities share by number, not by cost (`src/common/WeightedPriorityQueue.h`). So here, where
     /// its results are what is compared. Loligo's own default counts bytes.
-    pub(super) fn schedulers<T>(&self, shards: u32) -> Vec<AnyScheduler<T>> {
+    pub(super) fn schedulers<T>(&self, queues: Queues) -> Vec<AnyScheduler<T>> {
+        let (Queues::Apart(shards) | Queues::Together(shards)) = queues;
         let cut_off = Priority(196);
         if !self.is_mclock() {
             let config = WpqConfig { cut_off, cost: CostModel::REQUESTS };
@@ -118,8 +128,13 @@ impl InForce {
             per_io: self.by_device("osd_mclock_cost_per_io_usec") * per_unit,
             per_byte: self.by_device("osd_mclock_cost_per_byte_usec") * per_unit,
         };
-        let config = MClockConfig { classes: profile.promises(capacity), cost, cut_off };
+        let part = if let Queues::Apart(shards) = queues { capacity / f64::from(shards) } else { capacity };
+        let config = MClockConfig { classes: profile.promises(part), cost, cut_off };
         let ledger = Arc::new(Ledger::default());
-        (0..shards).map(|_| AnyScheduler::MClock(Box::new(MClock::sharing(config, Arc::clone(&ledger))))).collect()
+        let queue = |_| {
+            let ledger = if let Queues::Apart(_) = queues { Arc::default() } else { Arc::clone(&ledger) };
+            AnyScheduler::MClock(Box::new(MClock::sharing(config, ledger)))
+        };
+        (0..shards).map(queue).collect()
     }
 }

@@ -90,6 +90,12 @@ class ExtentStore(OwnCluster):
                 self.assertGreaterEqual(version, done.get(name, 0), f"{name}: nothing acknowledged is lost")
                 self.assertEqual(data, content(name, version, versions[version]), f"{name}: whole")
 
+    def test_fsck_of_nothing_is_no_clean_bill(self):
+        os.makedirs(self.cluster.dir, exist_ok=True)
+        out = subprocess.run([Loligo.binary(), "fsck", "--dir", self.cluster.dir], capture_output=True, text=True)
+        self.assertEqual((out.returncode, out.stdout), (1, ""))
+        self.assertIn("has no OSDs", out.stderr)
+
     def test_kill_9_of_everything_loses_nothing_acknowledged(self):
         kills = int(os.environ.get("LOLIGO_KILLS", "3"))
         begun, done = {}, {}

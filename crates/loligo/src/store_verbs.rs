@@ -25,6 +25,9 @@ pub(crate) fn fsck(args: &FsckArgs) -> anyhow::Result<()> {
         Some(id) => vec![id],
         None => dir.osd_ids()?,
     };
+    if ids.is_empty() {
+        bail!("{} has no OSDs", dir.root().display());
+    }
     let mut wrong = 0;
     let mut reports = Vec::new();
     for id in ids {

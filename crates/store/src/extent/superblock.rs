@@ -175,7 +175,14 @@ pub enum OpenError {
     NotItsLog,
     /// What it has is damaged.
     #[error("corrupt: {0}")]
-    Corrupt(#[from] Malformed),
+    Corrupt(Malformed),
+}
+
+// Not as its source: who prints an error with its causes would say it twice.
+impl From<Malformed> for OpenError {
+    fn from(why: Malformed) -> OpenError {
+        OpenError::Corrupt(why)
+    }
 }
 
 impl From<DeviceFailed> for OpenError {

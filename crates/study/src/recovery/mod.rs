@@ -185,22 +185,24 @@ impl Study for RecoverySim {
 const EXPLANATIONS: [&str; 6] = [
     "mClock's rates of recovery are in the ratio of the profiles' limits, 1 : 1.5 : 2, here as in the publication, and not in \
      that of what they reserve: clients leave mClock without work now and then, so that each shard goes at its own part of \
-     the limit, and those with more groups end later; where shards keep promises together (--shards 1) it is 204, 306 and 408 \
+     the limit, and those with more groups end later. Where shards keep promises together (--shards 1) it is 204, 306 and 408 \
      on nvme",
     "the level of these rates follows from where groups lie, which is drawn: runs differ. The published level, a third lower on \
-     nvme and on disks, is that of one OSD that leads all groups which are filled: a run with all turns at one OSD gives \
+     nvme and on disks, is what the model comes to where one OSD leads all groups that are filled: a run with all turns at one OSD gives \
      67, 100 and 134 objects/s on nvme, and on disks with flash 2.3, 3.3 and 4.6, and 158 writes at 406 ms for wpq with limits \
      lifted. Why one would lead all of them is not known: v16.2 lets a group's own primary lead unless it is the OSD that \
      was away",
     "under mClock clients on nvme get nearly the same with each profile because they are listened to for a fixed time: a \
      profile that recovers faster is done sooner. In one drawing they got 10,700, 7,100 and 6,900 in the first 180 s, \
-     12,700, 11,800 and 12,300 in 300 s, and 17,500, 15,400 and 13,300 until all was clean",
+     12,700, 11,800 and 12,300 in 300 s, and 17,500, 15,400 and 13,300 until all was clean (these last ones without the \
+     cost of an object's way through processors)",
     "with the default limits one group is filled at a time, and a group has one object under way, so that the way of one \
      object decides: 98 a second on nvme, and 257 if its bytes cost the processors nothing. The published client loses a \
      sixth of its writes beside that, the model's nothing; what costs it that is not known",
-    "on disks an object of the default limits is read and written behind all that clients have queued, some 200 ms each \
-     time; the published rate leaves 170 ms for all of it. The model's disk takes what comes first, and has one queue \
-     whether the log is on flash or not",
+    "on disks the model recovers a third of the objects that were published for the default limits. The likely cause, not \
+     tried by itself: an object is read and written behind all that clients have queued, some 200 ms each time, where the \
+     published rate leaves 170 ms for all of it; the model's disk takes what comes first, and has one queue whether the log \
+     is on flash or not",
     "with limits lifted under wpq the drive that is filled does what its data sheet says, 1.7 GB/s with the client's writes; \
      the published one did 1.4 GiB/s and left the client half as much",
 ];

@@ -125,7 +125,7 @@ class Study(unittest.TestCase):
 
     def test_what_cannot_be_is_one_line(self):
         for args, said in [
-            (("recovery", "--on", "/nonexistent"), "--on: '/nonexistent' is neither sim nor live nor a ceph.conf"),
+            (("recovery", "--on", "/nonexistent/ceph.conf"), "--on: '/nonexistent/ceph.conf' is neither sim nor live nor a ceph.conf"),
             (("fairness", "--device-model", "tape"), "--device-model tape: neither one of nvme"),
             (("recovery", "--only", "nothing"), "--only: no configuration's name contains 'nothing'"),
         ]:

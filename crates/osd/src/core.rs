@@ -72,8 +72,9 @@ pub enum Command {
     },
     /// The end: nothing more will come.
     Stopped,
-    /// The end of this life, not of the OSD: the store cannot read what a transaction needs. It is to be opened again, and
-    /// an engine made of what it holds; what this one's PGs then lack comes from other members.
+    /// The end of this life, not of the OSD: the store cannot read what a transaction needs, or maps are missing that are
+    /// not to be had any more. The store is to be opened again, and an engine made of what it holds; what this one's PGs
+    /// then lack comes from other members.
     BeginAgain,
 }
 

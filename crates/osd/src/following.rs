@@ -3,7 +3,7 @@
 //! Invariant: placement histories see every map; PGs begin intervals only with the newest of a batch.
 
 use crate::boot::store_maps;
-use crate::core::{CommitFor, Level};
+use crate::core::{Command, CommitFor, Level};
 use crate::life::Record;
 use crate::limits::ASK_AGAIN;
 use crate::map_follower::{follow, is_served};
@@ -45,6 +45,9 @@ impl Osd {
         }
         if followed.maps.last().is_some_and(|newest| self.holds_back(&newest.map, message)) {
             return;
+        }
+        if self.life.up && followed.maps.iter().any(|next| !next.contiguous) {
+            return self.begin_again("the monitor has no more the maps that come next");
         }
         let mut moved = BTreeSet::new();
         let (clients, ranges) = (Arc::clone(&before.blocklist), Arc::clone(&before.range_blocklist));
@@ -98,6 +101,15 @@ impl Osd {
         }
         self.wake_waiting();
         self.run();
+    }
+
+    /// Ends this life. Who has been up and does not know since when it has led a group cannot tell which requests are good
+    /// still, and clients that know all maps would not send them again; to them a new life is a new interval.
+    fn begin_again(&mut self, why: &str) {
+        if !core::mem::replace(&mut self.life.stopped, true) {
+            self.core.log(Level::Warn, format!("{why}: beginning again"));
+            self.core.push(Command::BeginAgain);
+        }
     }
 
     /// Closes the sessions that OSDs opened in lives which the maps since `before` show to be over: nobody will come

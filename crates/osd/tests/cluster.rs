@@ -252,6 +252,36 @@ fn a_new_member_gets_everything() {
     assert_eq!(c.read("hot").as_deref(), Ok(&2299u32.to_le_bytes()[..]));
 }
 
+/// An OSD that was not told of some maps, which are gone, does not know whether it has led its groups since: it took the
+/// map after the gap for the first, and dropped what a client had sent by one within. A client that had all maps, and saw
+/// nothing change, would not have sent it again.
+#[test]
+fn who_has_missed_maps_that_are_gone_begins_another_life() {
+    for gone in [true, false] {
+        let mut c = Cluster::new(13, 3, 3, 2, 4);
+        assert_eq!(c.write("x", b"1"), 0);
+        let (_, _, primary) = c.locate("x");
+        c.unmapped.push(primary);
+        c.publish(|_, _| {});
+        let op = c.request("x", vec![append_item(b"2")]);
+        (0..3).for_each(|_| c.publish(|_, _| {}));
+        let last = c.map.epoch;
+        if gone {
+            c.forget_old_maps();
+        }
+        c.unmapped.clear();
+        c.publish(|_, _| {});
+        c.settle();
+        let up_from = c.map.info(OsdId(primary)).expect("it exists").up_from;
+        assert_eq!(up_from > last, gone, "its clients see a new interval, and send again: {:#?}", c.log);
+        assert_eq!(c.active(), 4, "{:#?}", c.log);
+        let tid = c.send(1, OsdOp { map_epoch: if gone { c.map.epoch } else { op.map_epoch }, ..op });
+        c.settle();
+        assert_eq!(c.replies[&(1, tid)].len(), 1);
+        assert_eq!(c.read("x").as_deref(), Ok(&b"12"[..]));
+    }
+}
+
 /// A new OSD served before its record of itself was durable. A store that keeps the order of each collection only could
 /// then have groups and no record after a power cut, and the next start took it for empty.
 #[test]

@@ -67,11 +67,12 @@ const STATS_PERIOD: Duration = Duration::from_secs(5);
 /// How often code that is not in use is let go. It costs half a millisecond.
 const CODE_PERIOD: Duration = Duration::from_secs(20);
 
-/// How often an OSD may begin again before it is given up: each time heals an object that other members have.
+/// How often an OSD may begin again before it is given up: each time heals an object that other members have, or bridges a
+/// gap in the maps.
 const LIVES_MAX: u32 = 20;
 
-/// Runs an OSD until it has stopped. One whose store cannot read what a transaction needs begins again with what that
-/// holds.
+/// Runs an OSD until it has stopped. One whose store cannot read what a transaction needs, or that lacks maps, begins again
+/// with what the store holds.
 pub fn run(setup: OsdSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
     for life in 0..LIVES_MAX {
         let again = Rc::new(Cell::new(false));
@@ -80,7 +81,7 @@ pub fn run(setup: OsdSetup, stopper: &Stopper) -> Result<(), DaemonFailed> {
             return Ok(());
         }
     }
-    let reason = format!("its store could not carry out transactions {LIVES_MAX} times: giving up");
+    let reason = format!("it has begun again {LIVES_MAX} times: giving up");
     Err(DaemonFailed { daemon: format!("osd.{}", setup.id), reason })
 }
 

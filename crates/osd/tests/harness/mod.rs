@@ -347,6 +347,11 @@ impl Cluster {
         }
     }
 
+    /// The monitor keeps no map but the newest.
+    pub(crate) fn forget_old_maps(&mut self) {
+        self.incrementals.retain(|epoch, _| *epoch > self.map.epoch);
+    }
+
     pub(crate) fn mark_down(&mut self, osd: i32) {
         if self.map.is_up(OsdId(osd)) {
             // Whether its process is gone a real monitor hears from those whom it refuses.
@@ -380,9 +385,13 @@ impl Cluster {
         let mut message = OsdMapMessage { fsid: FSID, newest: self.map.epoch, ..Default::default() };
         let from = Epoch(*start as u32);
         message.incremental = self.incrementals.range(from..).map(|(e, b)| (*e, b.clone())).collect();
+        if from <= self.map.epoch && !message.incremental.contains_key(&from.max(Epoch(1))) {
+            message.incremental.clear();
+            message.full.insert(self.map.epoch, self.map.encoded().bytes);
+        }
         *start = u64::from(self.map.epoch.0) + 1;
         let (conn, event) = (*conn, message);
-        if !event.incremental.is_empty() {
+        if !event.incremental.is_empty() || !event.full.is_empty() {
             self.deliver(End::Osd(osd), conn, NetEvent::Message { conn, envelope: Envelope::new(event) });
         }
     }

@@ -33,6 +33,7 @@ mod options;
 mod queue;
 mod regroup;
 mod rests;
+mod rifts;
 mod run;
 mod rushes;
 mod scrubbing;

@@ -84,6 +84,8 @@ pub struct Options {
     pub spell: u32,
     /// Whether clients hurry for a while when an OSD has come back.
     pub rushes: bool,
+    /// Whether sessions end between OSDs that both live while an object is on its way from one to the other.
+    pub rifts: bool,
     /// How many kilobytes each machine's link carries a second, one after the other; 0 is any number at once.
     pub link_kb_s: u32,
     /// Whether disks fill up for a while, because something else takes their room. Those of the extent store do not.
@@ -157,6 +159,7 @@ impl Options {
             disk_loss: later.chance(1, 2),
             spell: [0, 0, 30, 150][later.below(4) as usize],
             rushes: later.chance(1, 3),
+            rifts: later.chance(1, 3),
             planted: None,
         }
     }
@@ -174,7 +177,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 42] {
+    fn values(&self) -> [(&'static str, String); 43] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -214,6 +217,7 @@ impl Options {
             ("rest-ms", ms(self.rest)),
             ("spell", self.spell.to_string()),
             ("rushes", self.rushes.to_string()),
+            ("rifts", self.rifts.to_string()),
             ("link-kb-s", self.link_kb_s.to_string()),
             ("full-disks", self.full_disks.to_string()),
             ("snap-reads", self.snap_reads.to_string()),
@@ -271,6 +275,7 @@ impl Options {
         add(&|o| o.rest = Duration::ZERO);
         add(&|o| o.spell = 0);
         add(&|o| o.rushes = false);
+        add(&|o| o.rifts = false);
         add(&|o| o.link_kb_s = 0);
         add(&|o| o.full_disks = false);
         add(&|o| o.snap_reads = false);

@@ -9,6 +9,7 @@ use crate::cluster::Cluster;
 use crate::node::{Node, NodeId};
 use crate::options::{Options, Report};
 use crate::rests::Rests;
+use crate::rifts;
 use crate::snapshots::Snapshots;
 use crate::workload::{self, Workload};
 use crate::world::{BEGINNING, Event, World};
@@ -177,6 +178,7 @@ impl Run {
         self.world.disks_ail = self.faulty && self.options.ailing_disks;
         if self.faulty {
             self.world.regroups.begin(self.world.now + self.options.duration / 2);
+            self.world.rifts.begin(self.world.now + self.options.duration + rifts::LAST);
             self.plan_fault();
         }
         self.work_for(self.options.duration);

@@ -21,6 +21,7 @@ use crate::node::{Disk, Engine, Node, NodeId, Output};
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::regroup::Regroups;
+use crate::rifts::Rifts;
 use crate::rushes::Rushes;
 use crate::trace::Trace;
 use base::checksum::crc32c;
@@ -30,6 +31,7 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::msgr::StreamFault;
+use wire::net::ConnId;
 use wire::types::EntityAddr;
 
 /// The date on which every run begins.
@@ -70,6 +72,8 @@ pub(crate) enum Event {
     Caught { kind: Fault, node: NodeId },
     /// A disk begins to hang, before a machine comes back.
     Ail { back_at: Instant },
+    /// A node gives up this session, amid a fetch.
+    Rift { node: NodeId, conn: ConnId },
     /// A client looks at some object beside its work.
     Look { client: usize },
     /// A client goes on with its work.
@@ -102,6 +106,8 @@ pub(crate) struct World {
     pub(crate) regroups: Regroups,
     /// When clients hurry.
     pub(crate) rushes: Rushes,
+    /// When sessions end amid a fetch.
+    pub(crate) rifts: Rifts,
     queue: Queue<Event>,
     /// What OSDs have told one another.
     deliveries: Deliveries,
@@ -137,6 +143,7 @@ impl World {
             fills: Rng::new(seed ^ 0x0000_6669_6C6C_7321),
             regroups: Regroups::new(seed, options.regroups),
             rushes: Rushes::new(seed, options.rushes),
+            rifts: Rifts::new(seed, options.rifts),
             queue: Queue::new(),
             deliveries: Deliveries::default(),
             logs: Logs::default(),
@@ -222,7 +229,8 @@ impl World {
     /// Whose processor an event needs.
     fn concerns(&self, event: &Event) -> Option<NodeId> {
         match event {
-            Event::Wake(id) | Event::Due(id) | Event::Stored { node: id, .. } => Some(*id),
+            Event::Wake(id) | Event::Due(id) => Some(*id),
+            Event::Stored { node: id, .. } | Event::Rift { node: id, .. } => Some(*id),
             Event::Dial { to, .. } => self.network.listener(*to),
             Event::Dialed { pipe, .. } => self.network.whose(*pipe, 0),
             Event::Bytes { pipe, side, .. } | Event::Closed { pipe, side } | Event::Cut { pipe, side } => {
@@ -342,6 +350,7 @@ impl World {
                 self.broken(end, StreamFault::Broken)
             }
             Event::Stored { node, life, what } => self.stored(node, life, what),
+            Event::Rift { node, conn } => self.give_up_session(node, conn),
             Event::Free(_)
             | Event::Start(_)
             | Event::Fault
@@ -417,8 +426,12 @@ impl World {
                 if matches!(disk, Disk::Osd(_) | Disk::Extent(_)) {
                     self.deliveries.commanded(EntityAddr::msgr2(node.addr, life), &command);
                 }
+                let rift = self.rifts.after(now, &command);
                 let running = node.running.as_mut().expect("an engine that speaks runs");
-                return running.messenger.command(shown, command);
+                running.messenger.command(shown, command);
+                return rift
+                    .into_iter()
+                    .for_each(|(conn, after)| self.plan(now + after, Event::Rift { node: id, conn }));
             }
             (Output::Log(text), _) => {
                 let line = format!("{}: {text}", node.name);

@@ -34,16 +34,18 @@ fn as_before(seed: u64) -> Options {
 }
 
 /// What was drawn before clients could rest, hurry, leave objects alone, ask for maps once and read at snapshots, links be
-/// narrow, disks full, OSDs exiled, groups changed again and again and a disk lost for good: such runs go as they went then, to the event.
+/// narrow, disks full, OSDs exiled, sessions given up amid a fetch, groups changed again and again and a disk lost for good:
+/// such runs go as they went then, to the event.
 fn with_usual_clients(seed: u64) -> Options {
     let (ask_once, rest, snap_reads) = (false, Duration::ZERO, false);
     let (exiles, regroups, disk_loss) = (false, false, false);
-    let (full_disks, spell, rushes) = (false, 0, false);
+    let (full_disks, spell, rushes, rifts) = (false, 0, false, false);
     Options {
         ask_once,
         rest,
         spell,
         rushes,
+        rifts,
         snap_reads,
         link_kb_s: 0,
         full_disks,

@@ -13,7 +13,7 @@ use super::session::{Outgoing, SessionId, State};
 use super::stream::{Phase, Stream, StreamId};
 use super::tag::Tag;
 use crate::messages::{Message, Payload};
-use crate::net::{Envelope, NetEvent, Policy};
+use crate::net::{ConnId, Envelope, NetEvent, Policy};
 use base::{Bug, Instant};
 
 impl Messenger {
@@ -64,6 +64,13 @@ impl Messenger {
         let sessions: Vec<SessionId> = self.by_addr.values().copied().collect();
         if let Some(sid) = sessions.get((nth % sessions.len().max(1) as u64) as usize) {
             self.give_up(now, *sid);
+        }
+    }
+
+    /// Gives up this session, if it stands, in the same way.
+    pub fn give_up_on(&mut self, now: Instant, conn: ConnId) {
+        if let Some(&sid) = self.conns.get(&conn) {
+            self.give_up(now, sid);
         }
     }
 

@@ -44,7 +44,7 @@ pub struct Messenger {
     last_accepted: u64,
     pub(super) streams: FixedHashMap<StreamId, Stream>,
     pub(super) sessions: FixedHashMap<SessionId, Session>,
-    conns: FixedHashMap<ConnId, SessionId>,
+    pub(super) conns: FixedHashMap<ConnId, SessionId>,
     /// Sessions that a connecting peer may come back to. Peers choose these keys.
     pub(super) by_addr: BTreeMap<EntityAddr, SessionId>,
     /// Accepted streams whose handshake is not over, oldest first.

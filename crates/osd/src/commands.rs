@@ -184,8 +184,7 @@ fn historic_slow_ops(osd: &mut Osd, call: &Call) -> Answer {
 }
 
 fn pg_states(osd: &mut Osd, call: &Call) -> Answer {
-    let mut led: Vec<&Pg> = osd.pgs.values().filter(|pg| pg.is_primary()).map(|pg| &**pg).collect();
-    led.sort_unstable_by_key(|pg| pg.id);
+    let led = osd.pgs_in_order(Pg::is_primary);
     let one = |pg: &Pg| {
         let state = pg_state(&osd.core, pg).names().collect::<Vec<_>>().join("+");
         (pg.id.to_string(), object! { "state" => state, "last_update" => pg.info.last_update.to_string() })

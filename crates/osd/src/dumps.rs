@@ -119,8 +119,7 @@ fn watchers(osd: &mut Osd, call: &Call) -> Answer {
 }
 
 fn scrubs(osd: &mut Osd, call: &Call) -> Answer {
-    let mut led: Vec<_> = osd.pgs.values().filter(|pg| pg.is_primary()).collect();
-    led.sort_unstable_by_key(|pg| pg.id);
+    let led = osd.pgs_in_order(Pg::is_primary);
     Ok(Reply::value(call, &Value::Array(led.into_iter().filter_map(|pg| pg.scrub_schedule(&osd.core)).collect())))
 }
 
@@ -142,12 +141,10 @@ fn recovery_slots(osd: &mut Osd, call: &Call) -> Answer {
 
 /// Where each PG is now. Ceph also tells of the states before; here only the log has those.
 fn pg_states(osd: &mut Osd, call: &Call) -> Answer {
-    let mut all: Vec<&Pg> = osd.pgs.values().map(|pg| &**pg).collect();
-    all.sort_unstable_by_key(|pg| pg.id);
     let one = |pg: &Pg| {
         object! { "pg" => pg.id.to_string(), "currently" => state_name(pg), "history" => Value::Array(Vec::new()) }
     };
-    Ok(Reply::value(call, &object! { "pgs" => Value::array(all.into_iter().map(one)) }))
+    Ok(Reply::value(call, &object! { "pgs" => Value::array(osd.pgs_in_order(|_| true).into_iter().map(one)) }))
 }
 
 /// What of the grace a ping takes that is too slow (`mon_warn_on_slow_ping_ratio`, 0.05).

@@ -4,6 +4,7 @@ use crate::boot::boot_message;
 use crate::core::{Command, Core, Level};
 use crate::limits::{ASK_AGAIN, SHUTDOWN_WAIT};
 use crate::osd::Osd;
+use crate::pg::Pg;
 use base::{Duration, Epoch, Instant, OsdId, PgId};
 use wire::messages::{
     OsdAlive, OsdBeacon, OsdFailure, OsdMarkMeDead, OsdMarkMeDown, OsdPgTemp, PaxosHead, osd_failure,
@@ -140,9 +141,7 @@ impl Osd {
     }
 
     pub(crate) fn primary_pgs(&self) -> Vec<PgId> {
-        let mut ids: Vec<PgId> = self.pgs.values().filter(|pg| pg.is_primary()).map(|pg| pg.id).collect();
-        ids.sort_unstable();
-        ids
+        self.pgs_in_order(Pg::is_primary).into_iter().map(|pg| pg.id).collect()
     }
 
     /// Nobody listens where another OSD should be.

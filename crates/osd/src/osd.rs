@@ -495,14 +495,17 @@ impl Osd {
 
     /// The PGs that this OSD leads and that are not active and clean, each with its state and, if it is down, why.
     pub fn unsettled(&self) -> Vec<(PgId, String)> {
-        let mut all: Vec<(PgId, String)> = (self.pgs.values())
-            .filter(|pg| pg.is_primary() && !pg.is_at_rest())
-            .map(|pg| {
-                let why = pg.down_because().map_or(String::new(), |why| format!(" ({why})"));
-                (pg.id, format!("{}{why}", crate::stats::pg_state(&self.core, pg)))
-            })
-            .collect();
-        all.sort_unstable();
+        let one = |pg: &Pg| {
+            let why = pg.down_because().map_or(String::new(), |why| format!(" ({why})"));
+            (pg.id, format!("{}{why}", crate::stats::pg_state(&self.core, pg)))
+        };
+        self.pgs_in_order(|pg| pg.is_primary() && !pg.is_at_rest()).into_iter().map(one).collect()
+    }
+
+    /// The PGs of this OSD that are so, by their ids.
+    pub(crate) fn pgs_in_order(&self, fits: impl Fn(&Pg) -> bool) -> Vec<&Pg> {
+        let mut all: Vec<&Pg> = self.pgs.values().map(Box::as_ref).filter(|pg| fits(pg)).collect();
+        all.sort_unstable_by_key(|pg| pg.id);
         all
     }
 

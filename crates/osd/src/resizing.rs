@@ -45,8 +45,7 @@ impl Osd {
     fn split_pgs(&mut self, id: PoolId, pool: &PgPool, at: Epoch) {
         self.make_way(|pg| pg.pool == id);
         let grows = |pg: &Pg| pg.id.pool == id && pg.info.pg_num < pool.pg_num && pg.info.resized_at < at;
-        let mut ids: Vec<PgId> = self.pgs.values().filter(|pg| grows(pg)).map(|pg| pg.id).collect();
-        ids.sort_unstable();
+        let ids: Vec<PgId> = self.pgs_in_order(grows).into_iter().map(|pg| pg.id).collect();
         for id in ids {
             let Some(pg) = self.pgs.get_mut(&id) else { continue };
             let old = pg.info.pg_num;

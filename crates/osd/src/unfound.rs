@@ -30,10 +30,8 @@ pub(crate) fn is_giving_up(call: &Call) -> bool {
 impl Osd {
     /// The PGs that this OSD leads and that lack objects which nobody who was asked has.
     pub fn with_unfound(&self) -> Vec<PgId> {
-        let lacks = |pg: &&Pg| pg.is_primary() && !pg.recovery.unfound.is_empty();
-        let mut all: Vec<PgId> = self.pgs.values().map(Box::as_ref).filter(lacks).map(|pg| pg.id).collect();
-        all.sort_unstable();
-        all
+        let lacks = |pg: &Pg| pg.is_primary() && !pg.recovery.unfound.is_empty();
+        self.pgs_in_order(lacks).into_iter().map(|pg| pg.id).collect()
     }
 
     /// Gives up what is unfound in a PG. None where the answer comes later.

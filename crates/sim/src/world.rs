@@ -10,7 +10,7 @@ mod disks;
 mod known_maps;
 mod streams;
 
-use crate::ailing::Ailing;
+use crate::ailing::{AILS_PER_FAULT, Ailing};
 use crate::ambush::Ambush;
 use crate::check::deliveries::Deliveries;
 use crate::check::logs::Logs;
@@ -95,6 +95,8 @@ pub(crate) struct World {
     /// Whether disks hang, whose do, and whose machines will lose their power.
     pub(crate) disks_ail: bool,
     pub(crate) ailing: Vec<Ailing>,
+    /// How often that may still begin before the next fault.
+    pub(crate) ails_left: u32,
     /// Decides all that: a stream of its own, so that the rest is drawn as without.
     pub(crate) ails: Rng,
     /// Decides which disks fill up: one more.
@@ -136,6 +138,7 @@ impl World {
             ambush: None,
             disks_ail: false,
             ailing: Vec::new(),
+            ails_left: AILS_PER_FAULT,
             ails: Rng::new(seed ^ 0x0061_696C_696E_6721),
             fills: Rng::new(seed ^ 0x0000_6669_6C6C_7321),
             regroups: Regroups::new(seed, options.regroups),

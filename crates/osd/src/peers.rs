@@ -157,7 +157,10 @@ impl Peers {
     }
 
     fn open_probes(&mut self, map: &OsdMap, now: Instant, out: &mut VecDeque<Command>) {
-        for osd in self.watched.clone() {
+        // Mostly all are there: then there is nothing to do.
+        let is_there = |osd: &&OsdId| self.sessions.get(osd).is_some_and(|session| session.probe.is_some());
+        let absent: Vec<OsdId> = self.watched.iter().filter(|osd| !is_there(osd)).copied().collect();
+        for osd in absent {
             if self.session(osd, map, out).is_none() {
                 continue;
             }
@@ -172,8 +175,10 @@ impl Peers {
 
     /// When the next probe is due.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        let due = |osd: &OsdId| self.sessions.get(osd).filter(|s| s.probe.is_none()).map(|s| s.probe_at);
-        self.watched.iter().filter_map(due).chain(self.broken.values().copied()).min()
+        // Few have none, so these are asked whether they are watched, and not the other way round.
+        let unprobed = self.sessions.iter().filter(|(_, session)| session.probe.is_none());
+        let due = unprobed.filter(|(osd, _)| self.watched.contains(osd)).map(|(_, session)| session.probe_at);
+        due.chain(self.broken.values().copied()).min()
     }
 
     /// Whether to tell the monitor (again) that `osd` is gone; remembers that it was told.

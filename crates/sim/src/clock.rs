@@ -12,7 +12,15 @@ pub(crate) struct Clock {
     gains: i64,
 }
 
-const MILLISECOND: i128 = 1_000_000;
+const MILLISECOND: i64 = 1_000_000;
+
+/// `value` times `by` divided by `over`. What fits into 64 bits, as it does for hours of any clock, costs a few cycles only.
+fn scaled(value: i128, by: i64, over: i64) -> i128 {
+    match i64::try_from(value).ok().and_then(|value| value.checked_mul(by)) {
+        Some(product) => i128::from(product / over),
+        None => value * i128::from(by) / i128::from(over),
+    }
+}
 
 impl Clock {
     /// A clock that gains or loses up to so many millionths, and is up to a thousand times as many nanoseconds off.
@@ -25,14 +33,14 @@ impl Clock {
     /// What it shows.
     pub(crate) fn shows(self, now: Instant) -> Instant {
         let elapsed = i128::from(now.0) - i128::from(BEGINNING.0);
-        let off = i128::from(self.ahead) + elapsed * i128::from(self.gains) / MILLISECOND;
+        let off = i128::from(self.ahead) + scaled(elapsed, self.gains, MILLISECOND);
         Instant((i128::from(now.0) + off) as u64)
     }
 
     /// The first moment at which it shows this, or later.
     pub(crate) fn when(self, shown: Instant) -> Instant {
         let since = i128::from(shown.0) - i128::from(BEGINNING.0) - i128::from(self.ahead);
-        let elapsed = since * MILLISECOND / (MILLISECOND + i128::from(self.gains));
+        let elapsed = scaled(since, MILLISECOND, MILLISECOND + self.gains);
         // Rounding takes a nanosecond or two either way.
         let mut at = Instant((i128::from(BEGINNING.0) + elapsed - 2).max(0) as u64);
         while self.shows(at) < shown {

@@ -487,6 +487,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ailing::AILS_PER_FAULT;
     use crate::check::linear::Ask;
     use crate::faults::Faults;
 
@@ -542,6 +543,21 @@ mod tests {
         run.world.empty_disks();
         assert!(run.wait_for(Duration::from_secs(10), |run| run.work.in_flight() == 0 && !is_full(run)));
         assert_eq!((run.world.failures, run.work.complaints), (vec![], vec![]));
+    }
+
+    /// In a cluster of nine, one machine that lost its power led to three such a second, for as long as the run went on: who
+    /// died of a disk that hung came back, and two others' disks hung for that.
+    #[test]
+    fn disks_that_hang_when_a_machine_comes_back_do_not_go_on_so_for_ever() {
+        let (ambushes, disk_loss) = (false, false);
+        let options = Options { osds: 9, faults: Faults::none(), ambushes, disk_loss, ..Options::new(4) };
+        let mut run = prepared(&options);
+        (run.faulty, run.world.disks_ail) = (true, true);
+        run.crash(run.cluster.osd(0), 1);
+        assert!(!run.wait_for(Duration::from_secs(120), |_| false));
+        let lives: u32 = (0..options.osds).map(|osd| run.world.nodes[run.cluster.osd(osd).0].life).sum();
+        assert!(lives > options.osds + 1, "others' disks hung");
+        assert!(lives <= options.osds * (1 + AILS_PER_FAULT) + 1, "{lives} lives");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Faults as they strike, and what an operator does meanwhile.
 
+use crate::ailing::AILS_PER_FAULT;
 use crate::extent_disk::HELD_MAX;
 use crate::faults::Fault;
 use crate::node::{Disk, NodeId};
@@ -26,6 +27,7 @@ impl Run {
         let faults = self.options.faults;
         let Some(kind) = faults.pick(&mut self.world.rng).filter(|_| self.faulty) else { return };
         self.plan_fault();
+        self.world.ails_left = AILS_PER_FAULT;
         if self.may_regroup() {
             return;
         }

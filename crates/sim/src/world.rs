@@ -3,13 +3,14 @@
 //! An event happens, one node takes it, does everything that follows at once, and plans what it has to do later. The
 //! same seed plans the same events.
 //!
-//! Read next: `streams` and `disks` (what nodes ask of the network and of their disks), `cluster` (who lives here), `run`
-//! (what a run consists of).
+//! Read next: `streams` and `disks` (what nodes ask of the network and of their disks), `known_maps`,
+//! `cluster` (who lives here), `run` (what a run consists of).
 
 mod disks;
+mod known_maps;
 mod streams;
 
-use crate::ailing::Ailing;
+use crate::ailing::{AILS_PER_FAULT, Ailing};
 use crate::ambush::Ambush;
 use crate::check::deliveries::Deliveries;
 use crate::check::logs::Logs;
@@ -24,11 +25,11 @@ use crate::regroup::Regroups;
 use crate::rifts::Rifts;
 use crate::rushes::Rushes;
 use crate::trace::Trace;
-use base::checksum::crc32c;
 use base::{Duration, Epoch, Instant, Rng};
 use bytes::Bytes;
 use core::net::SocketAddr;
-use std::collections::BTreeMap;
+use maps::OsdMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::msgr::StreamFault;
 use wire::net::ConnId;
@@ -90,7 +91,7 @@ pub(crate) struct World {
     pub(crate) events: u64,
     pub(crate) failures: Vec<String>,
     /// What daemons wrote to their logs, the last lines.
-    pub(crate) log: std::collections::VecDeque<String>,
+    pub(crate) log: VecDeque<String>,
     /// Who is told each line at once.
     pub(crate) listener: Option<fn(&str)>,
     /// What waits for its moment.
@@ -98,6 +99,8 @@ pub(crate) struct World {
     /// Whether disks hang, whose do, and whose machines will lose their power.
     pub(crate) disks_ail: bool,
     pub(crate) ailing: Vec<Ailing>,
+    /// How often that may still begin before the next fault.
+    pub(crate) ails_left: u32,
     /// Decides all that: a stream of its own, so that the rest is drawn as without.
     pub(crate) ails: Rng,
     /// Decides which disks fill up: one more.
@@ -115,6 +118,8 @@ pub(crate) struct World {
     logs: Logs,
     /// The checksum of each map that anybody was seen to have.
     maps: BTreeMap<Epoch, u32>,
+    /// The last of them.
+    newest_maps: VecDeque<Arc<OsdMap>>,
     /// When somebody looks around next.
     look_at: Instant,
 }
@@ -134,11 +139,12 @@ impl World {
             trace: Trace::new(),
             events: 0,
             failures: Vec::new(),
-            log: std::collections::VecDeque::new(),
+            log: VecDeque::new(),
             listener: None,
             ambush: None,
             disks_ail: false,
             ailing: Vec::new(),
+            ails_left: AILS_PER_FAULT,
             ails: Rng::new(seed ^ 0x0061_696C_696E_6721),
             fills: Rng::new(seed ^ 0x0000_6669_6C6C_7321),
             regroups: Regroups::new(seed, options.regroups),
@@ -148,6 +154,7 @@ impl World {
             deliveries: Deliveries::default(),
             logs: Logs::default(),
             maps: BTreeMap::new(),
+            newest_maps: VecDeque::new(),
             look_at: BEGINNING,
         }
     }
@@ -253,37 +260,6 @@ impl World {
         node.busy_until = node.busy_until.max(until);
     }
 
-    /// Looks at the map that a node has come to: epochs go up, and each stands for one map.
-    fn note_map(&mut self, id: NodeId) {
-        let node = &self.nodes[id.0];
-        let (Some(map), Some(running)) = (node.map().map(Arc::clone), &node.running) else { return };
-        if map.epoch == running.epoch {
-            return;
-        }
-        let (up, pg_nums) = (map.osd_counts().up, map.pools.values().map(|pool| pool.pg_num).sum());
-        let more_up = up > running.osds_up;
-        let resized = pg_nums != running.pg_nums && running.epoch > Epoch(0);
-        if map.epoch < running.epoch {
-            let what = format!("{} went back from map {} to {}", node.name, running.epoch, map.epoch);
-            self.failures.push(what);
-        }
-        let sum = crc32c(0, &map.encoded().bytes);
-        if *self.maps.entry(map.epoch).or_insert(sum) != sum {
-            self.failures.push(format!("{} has another map {} than others", self.nodes[id.0].name, map.epoch));
-        }
-        if let Some(running) = &mut self.nodes[id.0].running {
-            (running.epoch, running.osds_up, running.pg_nums) = (map.epoch, up, pg_nums);
-        }
-        self.has_moved_on(id);
-        if more_up {
-            self.has_company(id, map.epoch);
-        }
-        if resized {
-            self.has_resized(id);
-            self.has_regrouped(id);
-        }
-    }
-
     /// Lets a node do everything that follows from what it was told.
     pub(crate) fn settle(&mut self, id: NodeId) {
         while self.pump(id) {}
@@ -339,7 +315,7 @@ impl World {
             }
             Event::Dial { pipe, to } => self.dialed_at(pipe, to),
             Event::Dialed { pipe, accepted } => self.dialed(pipe, accepted),
-            Event::Bytes { pipe, side, bytes } => self.receive(pipe, side, &bytes),
+            Event::Bytes { pipe, side, bytes } => self.receive(pipe, side, bytes),
             Event::Closed { pipe, side } => {
                 let end = self.network.end(pipe, side)?;
                 self.network.forget(pipe, side);

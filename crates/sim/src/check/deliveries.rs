@@ -3,7 +3,7 @@
 //! What OSDs say to one another they may say again without harm, by design; so nothing that clients see shows a session
 //! that delivers a message twice. Here messages are counted, from one life of an OSD to another's.
 
-use std::collections::BTreeMap;
+use base::hash::FixedHashMap;
 use wire::net::{ConnId, NetCommand, NetEvent};
 use wire::types::{EntityAddr, EntityType};
 
@@ -18,8 +18,8 @@ struct Count {
 #[derive(Debug, Default)]
 pub(crate) struct Deliveries {
     /// With whom each has a session of this number.
-    peers: BTreeMap<(EntityAddr, ConnId), EntityAddr>,
-    counts: BTreeMap<(EntityAddr, EntityAddr), Count>,
+    peers: FixedHashMap<(EntityAddr, ConnId), EntityAddr>,
+    counts: FixedHashMap<(EntityAddr, EntityAddr), Count>,
 }
 
 impl Deliveries {

@@ -6,14 +6,14 @@
 //!
 //! A split and a merge make other logs of it; they begin anew.
 
+use base::hash::FixedHashMap;
 use base::{EVersion, Epoch, PgId};
 use maps::PgPool;
 use osd::testimony::ShownLog;
-use std::collections::BTreeMap;
 
 /// What was agreed on last, group by group.
 #[derive(Debug, Default)]
-pub(crate) struct Logs(BTreeMap<PgId, Agreed>);
+pub(crate) struct Logs(FixedHashMap<PgId, Agreed>);
 
 /// A log that members have agreed on.
 #[derive(Clone, PartialEq, Eq, Debug)]

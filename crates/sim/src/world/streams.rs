@@ -6,7 +6,18 @@ use crate::node::NodeId;
 use base::Duration;
 use bytes::{Bytes, BytesMut};
 use core::net::SocketAddr;
+use std::collections::VecDeque;
 use wire::msgr::{StreamCommand, StreamFault, StreamId};
+
+/// Pieces as one; most often they are.
+fn joined(mut pieces: VecDeque<Bytes>, total: usize) -> Bytes {
+    if pieces.len() == 1 {
+        return pieces.pop_front().unwrap_or_default();
+    }
+    let mut all = BytesMut::with_capacity(total);
+    pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+    all.freeze()
+}
 
 impl World {
     pub(super) fn dialed_at(&mut self, pipe: PipeId, to: SocketAddr) -> Option<NodeId> {
@@ -43,17 +54,23 @@ impl World {
         Some(end.node)
     }
 
-    pub(super) fn receive(&mut self, pipe: PipeId, side: Side, bytes: &Bytes) -> Option<NodeId> {
+    pub(super) fn receive(&mut self, pipe: PipeId, side: Side, bytes: Bytes) -> Option<NodeId> {
         let end = self.network.end(pipe, side)?;
         let now = self.shown(end.node);
         let node = &mut self.nodes[end.node.0];
         let running = node.running.as_mut().filter(|_| node.life == end.life)?;
         self.trace.number((end.node.0 as u64) << 32 | bytes.len() as u64);
-        self.trace.bytes(bytes);
-        let mut buffer = running.buffers.remove(&end.stream).unwrap_or_else(BytesMut::new);
-        buffer.extend_from_slice(bytes);
+        self.trace.bytes(&bytes);
+        // Mostly nothing waits for the rest of a frame, and what has come is read where it is.
+        let mut buffer = match running.buffers.remove(&end.stream) {
+            Some(mut buffer) => {
+                buffer.extend_from_slice(&bytes);
+                buffer
+            }
+            None => BytesMut::from(bytes),
+        };
         running.messenger.received(now, end.stream, &mut buffer, running.engine.auth());
-        if running.streams.contains_key(&end.stream) {
+        if !buffer.is_empty() && running.streams.contains_key(&end.stream) {
             running.buffers.insert(end.stream, buffer);
         }
         Some(end.node)
@@ -113,9 +130,7 @@ impl World {
         if total == 0 {
             return;
         }
-        let mut all = BytesMut::with_capacity(total);
-        pieces.iter().for_each(|piece| all.extend_from_slice(piece));
-        let mut all = all.freeze();
+        let mut all = joined(pieces, total);
         // Sometimes they come in two parts, so that frames arrive torn.
         if self.rng.chance(1, 8) {
             let first = all.split_to(self.rng.below(total as u64) as usize);

@@ -148,7 +148,9 @@ impl Pg {
     /// Takes a request that belongs here, from the queue or from wherever it was held: before every start of one.
     pub fn handle_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         if request.message.map_epoch < self.led_since {
-            return self.leave_to_client(core, &request);
+            // It was sent when another OSD led the PG, or before one did in between: its client has sent it there, may have
+            // been refused there, and sends it again (v16.2 `src/osd/PG.cc`, `can_discard_op`).
+            return crate::requests::leave_to_client(core, &request);
         }
         if request.stamps.reached == Instant::ZERO {
             request.stamps.reached = core.now;
@@ -190,13 +192,6 @@ impl Pg {
         self.objects.get_mut(&object).expect("it is there now").waiting.push_back(request);
         self.hurry(core, &object);
         self.preempt_scrub(core, &object, class);
-    }
-
-    /// Drops a request that was sent when another OSD led the PG, or before one did in between: its client has sent it
-    /// there, may have been refused there, and sends it again (v16.2 `src/osd/PG.cc`, `can_discard_op`).
-    fn leave_to_client(&self, core: &mut Core, request: &ClientRequest) {
-        core.sessions.release(request.bytes);
-        crate::requests::share_map(core, request.conn, request.message.map_epoch);
     }
 
     fn forget_idle_objects(&mut self) {
@@ -297,14 +292,14 @@ impl Pg {
         self.read_for(core, request, object, ask.want);
     }
 
-    /// The interval in which a request began is over. A primary still owes an answer; others leave that to the next.
+    /// The interval in which a request began is over. A primary still owes an answer; others leave that to the client.
     pub fn restart_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         match crate::ops::plan_at(request.message.snap, &request.message.ops, &request.circumstances.tuning) {
             Ok(plan) if self.is_primary() && request.trims.is_none() && self.has_place_of(core, &request) => {
                 request.begin_again(plan);
                 self.handle_request(core, request);
             }
-            _ => core.sessions.release(request.bytes),
+            _ => crate::requests::leave_to_client(core, &request),
         }
     }
 
@@ -391,7 +386,7 @@ impl Pg {
             match self.judge_fullness(core, &request, &before, &outcome) {
                 Verdict::Goes => return self.submit(core, request, before, outcome),
                 Verdict::Refused(errno) => reply::error(core, &request, errno, EVersion::default(), 0),
-                Verdict::Dropped => {}
+                Verdict::Dropped => crate::requests::share_map(core, request.conn, request.message.map_epoch),
             }
             self.give_up_copy(core, &request);
             return core.sessions.release(request.bytes);
@@ -649,7 +644,7 @@ impl Pg {
         queued.sort_by_key(|request| (request.conn, request.tid));
         all.extend(queued);
         all.extend(self.waiting.drain(..));
-        // Those for objects that belong to another PG now are sent there by who knows of it.
+        // Those for objects that belong to another PG now are for their clients to send there.
         let (id, map) = (self.id, Arc::clone(&core.map));
         let gone = |request: &ClientRequest, core: &Core| {
             request.trims.is_some() || core.sessions.get(request.conn).is_none() || !has_place_of(&map, id, request)
@@ -661,7 +656,7 @@ impl Pg {
                     request.begin_again(plan);
                     self.waiting.push_back(request);
                 }
-                _ => core.sessions.release(request.bytes),
+                _ => crate::requests::leave_to_client(core, &request),
             }
         }
     }
@@ -673,7 +668,7 @@ impl Pg {
     /// Gives up the requests of a PG that this OSD no longer leads, and tells their clients of the new map.
     pub fn drop_requests(&mut self, core: &mut Core) {
         for request in core::mem::take(&mut self.waiting) {
-            self.leave_to_client(core, &request);
+            crate::requests::leave_to_client(core, &request);
         }
     }
 

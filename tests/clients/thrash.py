@@ -7,7 +7,7 @@ fewer placement groups, under fio that verifies what it writes and clients whose
 Every daemon is a process of its own on the extent store. At most two OSDs are away at a time. Each client sends one
 request at a time, so that its model is exact: an append that is done twice, or not at all, shows. In the end every OSD is
 back, everything has to become active+clean, every object is read once more, and all copies pass a deep scrub and every
-store a deep fsck.
+store a deep fsck. The longest operations are shown with what they waited for (`waits`).
 """
 import argparse
 import contextlib
@@ -23,12 +23,15 @@ from collections import Counter
 from pathlib import Path
 
 from harness import Loligo, has_ended, run, wait_for
+from waits import Waits
 
 IMAGE_MIB = 64
 AWAY_MAX = 2
 CLEAN_SECONDS = 300
 # How long a request may take: longer than an OSD stays away, and than a lease lasts.
 STUCK_SECONDS = 180
+# How long one may wait although its group serves, and nobody has it: it was dropped, and its client not told.
+LOST_SECONDS = 8
 # How much is shown of what a stuck client does, by its own log.
 LOG_LINES = 80
 
@@ -36,7 +39,7 @@ LOG_LINES = 80
 CLIENT = r"""
 import os, random, sys, time
 import rados
-conf, prefix, stop, report = sys.argv[1:]
+conf, prefix, stop, report, now = sys.argv[1:]
 rng = random.Random(prefix)
 cluster = rados.Rados(conffile=conf, conf={"admin_socket": report + ".asok"}); cluster.connect()
 io = cluster.open_ioctx("p")
@@ -67,6 +70,7 @@ def read(name):
         fail(f"{name}: its map has {len(found)} entries, not {len(model[name]['omap'])}")
 def one(name):
     kind = rng.choice("wwwaaafftrrxooOdRRR")
+    with open(now, "w") as out: out.write(f"{time.time()} {kind} {name}")
     new = {"data": b"", "attrs": {}, "omap": {}}
     if kind == "R":
         return read(name)
@@ -109,6 +113,7 @@ while not os.path.exists(stop):
     ops += 1
     longest = max(longest, time.monotonic() - began)
     with open(report, "w") as out: out.write(f"{ops} {longest:.1f}")
+open(now, "w").close()
 for number in range(80):
     read(f"{prefix}.{number}")
 print(f"ok {ops} {longest:.1f}", flush=True)
@@ -125,7 +130,12 @@ class Thrasher:
     def __init__(self, cluster, parent, rng, osds):
         self.cluster, self.parent, self.rng, self.osds = cluster, parent, rng, osds
         self.away, self.out, self.started, self.done = {}, set(), [], Counter()
-        self.clients, self.fio = [], None
+        self.clients, self.fio, self.waits = [], None, None
+        # When, and what.
+        self.events = []
+
+    def note(self, what):
+        self.events.append((time.time(), what))
 
     def ceph(self, *command):
         return run("ceph", *command, conf=self.cluster.conf, seconds=60).stdout
@@ -151,6 +161,7 @@ class Thrasher:
 
     def take_away(self, osd, how):
         pid = self.cluster.pids()[f"osd.{osd}"]
+        self.note(f"osd.{osd} gets {how.name}")
         os.kill(pid, how)
         wait_for(lambda: has_ended(pid), f"osd.{osd} has ended")
         self.away[osd] = time.monotonic()
@@ -169,7 +180,9 @@ class Thrasher:
         command = [Loligo.binary(), "osd", "--dir", self.cluster.dir, "--id", str(osd)]
         self.started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         del self.away[osd]
+        self.note(f"osd.{osd} starts")
         wait_for(lambda: self.is_up(osd), f"osd.{osd} is up")
+        self.note(f"osd.{osd} is up")
 
     def restart(self):
         osd = self.rng.choice(self.present())
@@ -179,11 +192,13 @@ class Thrasher:
 
     def mark_out(self):
         osd = self.rng.choice([osd for osd in range(self.osds) if osd not in self.out])
+        self.note(f"osd.{osd} is marked out")
         self.ceph("osd", "out", str(osd))
         self.out.add(osd)
 
     def mark_in(self):
         osd = self.rng.choice(list(self.out))
+        self.note(f"osd.{osd} is marked in")
         self.ceph("osd", "in", str(osd))
         self.out.discard(osd)
 
@@ -193,6 +208,7 @@ class Thrasher:
             return False
         osd = self.rng.choice(self.present())
         self.take_away(osd, signal.SIGKILL)
+        self.note(f"osd.{osd} loses its disk")
         for file in ("block", "fsid"):
             (self.cluster.dir / f"osd.{osd}" / file).unlink()
         wait_for(lambda: not self.is_up(osd), f"osd.{osd} is down")
@@ -203,6 +219,7 @@ class Thrasher:
         pool = self.rng.choice(("p", "r"))
         now = next(p["pg_num"] for p in self.osd_dump()["pools"] if p["pool_name"] == pool)
         number = max(4, min(48, now + self.rng.choice((-9, -4, -3, -2, -1, 1, 2, 3, 5, 8, now))))
+        self.note(f"pool {pool} goes from {now} groups to {number}")
         self.ceph("osd", "pool", "set", pool, "pg_num", str(number))
 
     def choices(self):
@@ -236,9 +253,13 @@ class Thrasher:
     def begin_work(self, clients):
         conf = self.cluster.conf
         for number in range(clients):
-            files = [self.parent / "stop", self.parent / f"ops.{number}"]
+            files = [self.parent / "stop", self.parent / f"ops.{number}", self.parent / f"now.{number}"]
             command = ["/usr/bin/python3", "-c", CLIENT, conf, f"c{number}", *files]
             self.clients.append(subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True))
+        files = [[self.parent / f"{kind}.{number}{end}" for number in range(clients)]
+                 for kind, end in (("now", ""), ("ops", ".asok"))]
+        self.waits = Waits(self.cluster, "p", *files, self.events)
+        self.waits.start()
         flags = ["--name=thrash", "--ioengine=rbd", "--clientname=admin", "--pool=r", "--rbdname=disk",
                  "--rw=randwrite", "--bsrange=4k-64k", "--iodepth=8", "--time_based", "--runtime=1000000",
                  "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=128", "--randrepeat=0", "--rate_iops=300"]
@@ -345,6 +366,11 @@ def thrash(cluster, parent, args, rng):
         thrasher.thrash(args.seconds)
         took = thrasher.settle()
         ops, longest, wrote = thrasher.end_work()
+        thrasher.waits.end()
+        print(thrasher.waits.table())
+        lost, long = thrasher.waits.lost()
+        if lost > LOST_SECONDS:
+            raise Wrong(f"an operation waited for nothing: {thrasher.waits.table([long])}")
         thrasher.scrub()
     finally:
         for worker in [*thrasher.clients, thrasher.fio]:

@@ -79,7 +79,7 @@ impl Mon {
                 let map = self.monmap.message();
                 self.send(conn, map);
             }
-            Message::MonSubscribe(m) => self.subscribe(conn, *m),
+            Message::MonSubscribe(m) => self.subscribe(now, conn, *m),
             Message::MonGetVersion(m) => self.answer_version(conn, tid, &m),
             Message::Auth(m) => self.authenticate(now, conn, tid, &m),
             Message::GetConfig(m) => self.answer_config(conn, tid, &m),

@@ -16,6 +16,10 @@ pub const OSD_MAP_MESSAGE_EPOCHS_MAX: u32 = 40;
 /// OSDs of one host that start together, short against the half second in which a cluster should be healthy.
 pub const GATHER: Duration = Duration::from_millis(10);
 
+/// For how long who has asked once for OSD maps is sent those that follow: until clients whose requests wait ask again
+/// (`objecter_timeout`, 10 s, looked at every `objecter_tick_interval`, 5 s).
+pub const MAPS_FOLLOW: Duration = Duration::from_secs(15);
+
 /// Lines of the cluster log kept per channel (`mon_log_max`, v16.2 default 10000, less for memory's sake).
 pub const LOG_LINES_MAX: usize = 2000;
 

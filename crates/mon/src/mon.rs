@@ -421,7 +421,7 @@ impl Mon {
         if new_epoch {
             self.after_new_epoch(now);
         }
-        self.publish();
+        self.publish(now);
     }
 
     fn after_new_epoch(&mut self, now: Instant) {

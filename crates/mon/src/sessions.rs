@@ -2,7 +2,7 @@
 //!
 //! Owns one record per session of the transport. Refuses to send anything: `subscriptions` and the handlers do.
 
-use base::Epoch;
+use base::{Epoch, Instant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::caps::{MgrCap, MonCap};
@@ -25,6 +25,8 @@ pub struct Session {
     pub subscriptions: BTreeMap<String, Subscription>,
     /// The newest OSD map epoch sent.
     pub osd_epoch: Epoch,
+    /// Until when it is sent OSD maps because it has asked once.
+    pub maps_until: Option<Instant>,
     /// The options last sent; none before the first time.
     pub config: Option<BTreeMap<String, String>>,
     /// The versions of configuration and CRUSH map that `config` was made from.
@@ -43,6 +45,7 @@ impl Session {
             peer,
             subscriptions: BTreeMap::new(),
             osd_epoch: Epoch(0),
+            maps_until: None,
             config: None,
             config_seen: None,
             hostname: String::new(),

@@ -3,11 +3,18 @@
 //! Owns which version a subscriber has and what it gets next. Follows Ceph v16.2 `src/mon/Monitor.cc`
 //! (`handle_subscribe`) and the services' `check_sub`: a start of 0 means the newest whole version, any other the first
 //! version wanted; a onetime subscription ends with its first answer.
+//!
+//! OSD maps go further: who has asked for them once is sent what follows, too, for as long as `MAPS_FOLLOW`. librados asks
+//! once when a session with an OSD breaks, and not again when nobody listens there any more (v16.2 `src/osdc/Objecter.cc`,
+//! `ms_handle_reset`, `ms_handle_refused`), until its request has waited for 10 s. Asked in the moment when an OSD has died
+//! and the map does not show it yet, the monitor had some other map to tell of, and the client waited for that long.
 
+use crate::limits::MAPS_FOLLOW;
 use crate::mon::Mon;
 use crate::services::config::Entity;
 use crate::services::log::LogLevel;
-use base::{Bug, Epoch, OsdId};
+use crate::sessions::Session;
+use base::{Bug, Epoch, Instant, OsdId};
 use std::collections::BTreeMap;
 use wire::messages::{self, Log, MonSubscribe, Subscription};
 use wire::net::ConnId;
@@ -24,7 +31,7 @@ fn log_level(what: &str) -> Option<LogLevel> {
 
 impl Mon {
     /// Takes a session's subscriptions and serves those that can be served.
-    pub(crate) fn subscribe(&mut self, conn: ConnId, message: MonSubscribe) {
+    pub(crate) fn subscribe(&mut self, now: Instant, conn: ConnId, message: MonSubscribe) {
         let newest_line = self.log.newest();
         let Some(session) = self.sessions.get_mut(conn) else { return };
         if !message.hostname.is_empty() {
@@ -41,19 +48,30 @@ impl Mon {
             }
             session.subscriptions.insert(what, subscription);
         }
-        self.serve(conn);
+        self.serve(now, conn);
     }
 
     /// Serves every session after a change.
-    pub(crate) fn publish(&mut self) {
+    pub(crate) fn publish(&mut self, now: Instant) {
         let conns: Vec<ConnId> = self.sessions.own().map(|(conn, _)| conn).collect();
         for conn in conns {
-            self.serve(conn);
+            self.serve_what_follows(now, conn);
+            self.serve(now, conn);
+        }
+    }
+
+    /// Sends OSD maps to who has asked once, lately.
+    fn serve_what_follows(&mut self, now: Instant, conn: ConnId) {
+        let lately = |session: &&Session| session.maps_until.is_some_and(|until| now < until);
+        let Some(session) = self.sessions.get(conn).filter(lately) else { return };
+        if !session.subscriptions.contains_key("osdmap") {
+            let start = u64::from(session.osd_epoch.next().0);
+            self.serve_osd_map(conn, Subscription { start, onetime: true });
         }
     }
 
     /// Sends a session everything it subscribed to and does not have.
-    fn serve(&mut self, conn: ConnId) {
+    fn serve(&mut self, now: Instant, conn: ConnId) {
         let Some(session) = self.sessions.get(conn) else { return };
         for (what, subscription) in session.subscriptions.clone() {
             let served = match what.as_str() {
@@ -72,6 +90,9 @@ impl Mon {
             let Some(session) = self.sessions.get_mut(conn) else { return };
             if subscription.onetime {
                 session.subscriptions.remove(&what);
+                if what == "osdmap" {
+                    session.maps_until = Some(now + MAPS_FOLLOW);
+                }
             } else {
                 session.subscriptions.insert(what, Subscription { start: next, onetime: false });
             }

@@ -124,6 +124,31 @@ fn who_is_far_behind_and_asks_once_at_a_time_gets_to_the_newest_map() {
     assert!(asked > 1, "it was far behind");
 }
 
+/// A client asks once for the next map when its session with an OSD breaks. If there was one already, of before the OSD
+/// died, the one that showed that was told to nobody: the client went on trying to reach the OSD for 10 s.
+#[test]
+fn who_has_asked_once_is_told_of_what_follows_for_a_while() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    let client = c.admin();
+    let has = c.json(admin, "osd stat")["epoch"].as_u64().expect("an epoch");
+    let flag = |c: &mut Cluster, verb: &str| c.ok(admin, &format!(r#"{{"prefix":"osd {verb}","key":"noout"}}"#));
+    let told = |c: &mut Cluster| {
+        let maps = osd_maps(c.received(client));
+        maps.iter().flat_map(|message| message.incremental.keys()).map(|epoch| u64::from(epoch.0)).collect::<Vec<_>>()
+    };
+    flag(&mut c, "set");
+    let once = Subscription { start: has + 1, onetime: true };
+    c.send(client, MonSubscribe { what: [("osdmap".to_owned(), once)].into(), hostname: String::new() });
+    assert_eq!(told(&mut c), [has + 1]);
+    flag(&mut c, "unset");
+    c.pass(Duration::from_secs(5));
+    flag(&mut c, "set");
+    assert_eq!(told(&mut c), [has + 2, has + 3], "each once");
+    c.pass(Duration::from_secs(60));
+    flag(&mut c, "unset");
+    assert_eq!(told(&mut c), Vec::<u64>::new(), "it waits for nothing any more");
+}
+
 #[test]
 fn nothing_leaves_before_it_is_on_disk() {
     let (mut c, admin) = Cluster::with_osds(3);

@@ -17,6 +17,7 @@ use crate::limits::{COPIES_AT_ONCE_MAX, COPY_ASK_AGAIN, COPY_PART_BYTES_MAX};
 use crate::ops::copy::Copied;
 use crate::osd::Osd;
 use crate::pg::client_io::ClientRequest;
+use crate::requests::leave_to_client;
 use base::{Errno, Instant, OsdId, PgId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -228,14 +229,14 @@ impl Osd {
         if let Some(pg) = self.pgs.get_mut(&job.pg) {
             pg.copied(&mut self.core, job.request, result, job.staged);
         } else {
-            self.core.sessions.release(job.request.bytes);
+            leave_to_client(&mut self.core, &job.request);
         }
     }
 
     fn give_back(&mut self, pg: PgId, request: Box<ClientRequest>) {
         match self.pgs.get_mut(&pg) {
             Some(pg) => pg.restart_request(&mut self.core, request),
-            None => self.core.sessions.release(request.bytes),
+            None => leave_to_client(&mut self.core, &request),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::map_follower::{follow, is_served};
 use crate::osd::Osd;
 use crate::peers::is_life_of;
 use crate::pg::Pg;
+use crate::requests::leave_to_client;
 use base::{Bug, Epoch, Instant, OsdId, PgId};
 use maps::OsdMap;
 use std::collections::BTreeSet;
@@ -86,6 +87,7 @@ impl Osd {
             moved.extend(self.core.placement.iter().map(|(pg, _)| pg));
         }
         self.move_pgs(&moved, &reborn);
+        self.left.drain(..).for_each(|request| leave_to_client(&mut self.core, &request));
         if self.core.map.blocklist != clients || self.core.map.range_blocklist != ranges {
             self.end_watches_of_shut_out();
         }
@@ -233,7 +235,7 @@ impl Osd {
             pg.forget_watches(&mut self.core);
             pg.send_replica_reads_away(&mut self.core);
             pg.requeue_requests(&mut self.core);
-            pg.drop_requests(&mut self.core);
+            self.left.extend(pg.waiting.drain(..));
             if pg.exists {
                 self.delete_collection(id);
             }

@@ -18,6 +18,7 @@ use crate::manager_report::ManagerReports;
 use crate::memory::Memory;
 use crate::pg::client_io::ClientRequest;
 use crate::pg::{Pg, PgRead};
+use crate::requests::leave_to_client;
 use crate::scheduler::{OpQueue, QueueOptions, UnderWay, WorkClass};
 use crate::stats::Reporter;
 use admin::Transport;
@@ -26,7 +27,7 @@ use base::rng::SecretRng;
 use base::{Epoch, Instant, OsdId, PgId};
 use maps::OsdMap;
 use monclient::{Handled, MonClient, MonClientConfig, MonEvent};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use store::{CommitId, ReadId, ReadResult, StoreError};
 use wire::cephx::AuthName;
@@ -44,6 +45,8 @@ pub struct Osd {
     pub(crate) pgs: FixedHashMap<PgId, Box<Pg>>,
     pub(crate) scheduler: OpQueue,
     waiting_for_map: BTreeMap<Epoch, Vec<(ConnId, Envelope)>>,
+    /// Requests of PGs that are gone with a map: their clients are told of it when it is followed.
+    pub(crate) left: VecDeque<Box<ClientRequest>>,
     pub(crate) waiting_count: usize,
     pub(crate) life: Life,
     pub(crate) stats: Reporter,
@@ -128,6 +131,7 @@ impl Osd {
             pgs,
             scheduler,
             waiting_for_map: BTreeMap::new(),
+            left: VecDeque::new(),
             waiting_count: 0,
             life,
             stats,
@@ -271,8 +275,8 @@ impl Osd {
             pg.handle_read(&mut self.core, read.what, result);
         } else {
             match read.what {
-                PgRead::Request(request) | PgRead::AtReplica(request, _) => self.core.sessions.release(request.bytes),
-                PgRead::Listing(listing) => self.core.sessions.release(listing.into_request().bytes),
+                PgRead::Request(request) | PgRead::AtReplica(request, _) => leave_to_client(&mut self.core, &request),
+                PgRead::Listing(listing) => leave_to_client(&mut self.core, &listing.into_request()),
                 _ => {}
             }
         }
@@ -467,7 +471,7 @@ impl Osd {
                 self.hand_out_slots();
                 self.schedule_recovery();
             }
-            (None, WorkOf::Request(request)) => self.core.sessions.release(request.bytes),
+            (None, WorkOf::Request(request)) => leave_to_client(&mut self.core, &request),
             (None, WorkOf::Trim | WorkOf::Scrub) => {}
         }
     }

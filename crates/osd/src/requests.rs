@@ -117,17 +117,19 @@ impl Osd {
         }
     }
 
-    /// Whether a request that has waited in the queue is still to be done here; if not, its client has been told what it
-    /// has to know, or finds out by the next map and sends it again.
+    /// Whether a request that has waited in the queue is still to be done here; if not, its client is told what it has to
+    /// know to send it again.
     pub(crate) fn still_wanted(&mut self, request: Box<ClientRequest>) -> Option<Box<ClientRequest>> {
         let there = self.core.sessions.get(request.conn).is_some() && !self.life.stopped && !request.share.is_void();
         let same_map = request.interval == self.core.epoch();
         match if there && !same_map { self.check_place(&request) } else { Ok(there) } {
             Ok(true) => return Some(request),
-            Ok(false) => {}
-            Err(errno) => reply::error(&mut self.core, &request, errno, EVersion::default(), 0),
+            Ok(false) => leave_to_client(&mut self.core, &request),
+            Err(errno) => {
+                reply::error(&mut self.core, &request, errno, EVersion::default(), 0);
+                self.core.sessions.release(request.bytes);
+            }
         }
-        self.core.sessions.release(request.bytes);
         None
     }
 
@@ -213,6 +215,13 @@ fn check_kind(request: &ClientRequest) -> Result<bool, Errno> {
         }
     }
     Ok(true)
+}
+
+/// Gives up a request that its client is to send again, to whoever the newest map says. The client has to be told: by
+/// itself librados asks for a map only when a request has waited for 10 s (v16.2 `src/osdc/Objecter.cc`, `tick`).
+pub fn leave_to_client(core: &mut Core, request: &ClientRequest) {
+    core.sessions.release(request.bytes);
+    share_map(core, request.conn, request.message.map_epoch);
 }
 
 /// Sends a client the maps it lacks, once.

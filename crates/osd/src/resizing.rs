@@ -89,11 +89,11 @@ impl Osd {
         }
     }
 
-    /// Takes a PG out that is to be merged; its clients find the other by the map.
+    /// Takes a PG out that is to be merged; its clients find the other by the map, once that is followed.
     fn take_source(&mut self, id: PgId) -> Option<Pg> {
         let mut pg = self.pgs.remove(&id)?;
         pg.end_interval(&mut self.core);
-        pg.drop_requests(&mut self.core);
+        self.left.extend(pg.waiting.drain(..));
         self.core.wishes.forget(id);
         Some(*pg)
     }

@@ -21,6 +21,7 @@ use crate::ops::execution::{Ask, AskOf};
 use crate::ops::state::ObjectState;
 use crate::ops::{OpClass, Outcome, execute};
 use crate::reply;
+use crate::requests::{hold_requests, leave_to_client};
 use crate::session::Until;
 use base::{EVersion, Errno, Instant};
 use store::{Extent, ObjectId, ObjectView, ObjectWant, ReadRequest, ReadWhat, StoreError};
@@ -29,7 +30,9 @@ impl Pg {
     /// Takes a request that belongs here, from the queue or from wherever it was held: before every start of one.
     pub fn handle_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         if request.message.map_epoch < self.led_since {
-            return self.leave_to_client(core, &request);
+            // It was sent when another OSD led the PG, or before one did in between: its client has sent it there, may have
+            // been refused there, and sends it again (v16.2 `src/osd/PG.cc`, `can_discard_op`).
+            return leave_to_client(core, &request);
         }
         if request.stamps.reached == Instant::ZERO {
             request.stamps.reached = core.now;
@@ -41,7 +44,7 @@ impl Pg {
         if !self.is_active() || !self.has_lease(core) {
             request.stamps.waited = core.now;
             if self.waiting.len() >= PG_WAITING_MAX || self.cannot_serve() {
-                crate::requests::hold_requests(core, request.conn, self.id, Until::Active);
+                hold_requests(core, request.conn, self.id, Until::Active);
                 core.sessions.release(request.bytes);
             } else {
                 self.waiting.push_back(request);

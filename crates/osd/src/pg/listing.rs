@@ -196,7 +196,7 @@ impl Pg {
         if self.is_primary() {
             self.handle_request(core, request);
         } else {
-            core.sessions.release(request.bytes);
+            crate::requests::leave_to_client(core, &request);
         }
     }
 

@@ -70,6 +70,8 @@ pub(crate) struct Cluster {
     /// Answers to commands.
     pub(crate) told: BTreeMap<u64, messages::CommandReply>,
     pub(crate) backoffs: Vec<messages::Backoff>,
+    /// The newest map that each client was told of.
+    pub(crate) maps_told: BTreeMap<u64, Epoch>,
     /// What clients heard of their watches and notifications.
     pub(crate) notices: Vec<(u64, messages::WatchNotify)>,
     client_conns: BTreeMap<(u64, i32), ConnId>,
@@ -134,6 +136,7 @@ impl Cluster {
             replies: BTreeMap::new(),
             told: BTreeMap::new(),
             backoffs: Vec::new(),
+            maps_told: BTreeMap::new(),
             notices: Vec::new(),
             client_conns: BTreeMap::new(),
             next_tid: 0,
@@ -565,6 +568,7 @@ impl Cluster {
             }
             Message::CommandReply(reply) => drop(self.told.insert(envelope.tid, *reply)),
             Message::WatchNotify(notice) => self.notices.push((client, *notice)),
+            Message::OsdMap(maps) => drop(self.maps_told.insert(client, maps.newest)),
             _ => {}
         }
     }

@@ -4,26 +4,20 @@ use super::ClientRequest;
 use crate::core::Core;
 use crate::pg::Pg;
 use crate::pg::order::ObjectQueue;
+use crate::requests::{hold_requests, leave_to_client, resume_requests};
 use crate::session::Until;
 use base::OsdId;
 use std::sync::Arc;
 
 impl Pg {
-    /// Drops a request that was sent when another OSD led the PG, or before one did in between: its client has sent it
-    /// there, may have been refused there, and sends it again (v16.2 `src/osd/PG.cc`, `can_discard_op`).
-    pub(super) fn leave_to_client(&self, core: &mut Core, request: &ClientRequest) {
-        core.sessions.release(request.bytes);
-        crate::requests::share_map(core, request.conn, request.message.map_epoch);
-    }
-
-    /// The interval in which a request began is over. A primary still owes an answer; others leave that to the next.
+    /// The interval in which a request began is over. A primary still owes an answer; others leave that to the client.
     pub fn restart_request(&mut self, core: &mut Core, mut request: Box<ClientRequest>) {
         match crate::ops::plan_at(request.message.snap, &request.message.ops, &request.circumstances.tuning) {
             Ok(plan) if self.is_primary() && request.trims.is_none() && self.has_place_of(core, &request) => {
                 request.begin_again(plan);
                 self.handle_request(core, request);
             }
-            _ => core.sessions.release(request.bytes),
+            _ => leave_to_client(core, &request),
         }
     }
 
@@ -40,7 +34,7 @@ impl Pg {
         queued.sort_by_key(|request| (request.conn, request.tid));
         all.extend(queued);
         all.extend(self.waiting.drain(..));
-        // Those for objects that belong to another PG now are sent there by who knows of it.
+        // Those for objects that belong to another PG now are for their clients to send there.
         let (id, map) = (self.id, Arc::clone(&core.map));
         let gone = |request: &ClientRequest, core: &Core| {
             request.trims.is_some() || core.sessions.get(request.conn).is_none() || !has_place_of(&map, id, request)
@@ -52,7 +46,7 @@ impl Pg {
                     request.begin_again(plan);
                     self.waiting.push_back(request);
                 }
-                _ => core.sessions.release(request.bytes),
+                _ => leave_to_client(core, &request),
             }
         }
     }
@@ -64,14 +58,14 @@ impl Pg {
     /// Gives up the requests of a PG that this OSD no longer leads, and tells their clients of the new map.
     pub fn drop_requests(&mut self, core: &mut Core) {
         for request in core::mem::take(&mut self.waiting) {
-            self.leave_to_client(core, &request);
+            leave_to_client(core, &request);
         }
     }
 
     /// Asks the clients of requests that wait to hold them: the PG cannot serve before something outside changes.
     pub(in crate::pg) fn hold_waiting(&mut self, core: &mut Core) {
         for request in core::mem::take(&mut self.waiting) {
-            crate::requests::hold_requests(core, request.conn, self.id, Until::Active);
+            hold_requests(core, request.conn, self.id, Until::Active);
             core.sessions.release(request.bytes);
         }
     }
@@ -85,7 +79,7 @@ impl Pg {
     /// A member has promised again after a while: starts what has waited for that.
     pub(crate) fn lease_renewed(&mut self, core: &mut Core) {
         if self.is_active() && self.has_lease(core) {
-            crate::requests::resume_requests(core, self.id);
+            resume_requests(core, self.id);
             self.start_waiting(core);
         }
     }

@@ -11,6 +11,7 @@ use crate::pg::snaps::AroundWrite;
 use crate::pg::{Pg, PgCommit, Role};
 use crate::replication::ReplicatedWrite;
 use crate::reply;
+use crate::requests::share_map;
 use base::{Bug, EVersion, Epoch, Errno};
 use bytes::Bytes;
 use qos::GroupId;
@@ -49,7 +50,7 @@ impl Pg {
             match self.judge_fullness(core, &request, &before, &outcome) {
                 Verdict::Goes => return self.submit(core, request, before, outcome),
                 Verdict::Refused(errno) => reply::error(core, &request, errno, EVersion::default(), 0),
-                Verdict::Dropped => {}
+                Verdict::Dropped => share_map(core, request.conn, request.message.map_epoch),
             }
             self.give_up_copy(core, &request);
             return core.sessions.release(request.bytes);

@@ -26,6 +26,7 @@ mod exile;
 mod extent_disk;
 mod faults;
 mod fills;
+mod last_looks;
 mod lost;
 mod network;
 mod node;

@@ -1,27 +1,23 @@
 //! One run from its founding to its judgement.
 //!
 //! The cluster boots and gets a pool; clients work while faults strike (`strikes`); then everything heals,
-//! every request must end, every object is read once more, all snapshots are removed, and the histories are judged. At
-//! last a disk rots: reads must be right all the same, a repair must heal it, and a deep scrub must then find nothing.
+//! every request must end, every object is read once more, all snapshots are removed (`last_looks`), and the histories are
+//! judged. At last a disk rots: reads must be right all the same, a repair must heal it, and a deep scrub must then find
+//! nothing.
 
-use crate::check::{queues, replicas};
 use crate::cluster::Cluster;
-use crate::node::{Node, NodeId};
+use crate::node::NodeId;
 use crate::options::{Options, Report};
 use crate::rests::Rests;
 use crate::rifts;
 use crate::snapshots::Snapshots;
 use crate::workload::{self, Workload};
 use crate::world::{BEGINNING, Event, World};
-use base::{Bug, Duration, Instant, OsdId, PoolId, Rng};
-use client::{CommandId, CommandReply, Failure, OpId, Reply, Request, Target};
+use base::{Bug, Duration, Instant, PoolId, Rng};
+use client::{CommandId, CommandReply, OpId, Request};
 use maps::{OsdMap, PgPool};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use store::ReadRequest;
-use wire::Decode;
-use wire::osd::HObject;
-use wire::osd::payload::{ListEntry, ListReply};
 
 pub(crate) const POOL_NAME: &str = "sim";
 /// How long a cluster may take to boot, in virtual time.
@@ -29,8 +25,6 @@ const BOOT_MAX: Duration = Duration::from_secs(60);
 /// How long everything may take to settle once nothing is broken any more.
 pub(crate) const HEAL_MAX: Duration = Duration::from_secs(300);
 
-/// Marks the requests that list placement groups.
-const LISTING: u64 = 1 << 63;
 /// Marks the commands that mark OSDs.
 pub(crate) const MARK: u64 = 1 << 62;
 /// Marks the commands that ask for scrubs.
@@ -68,7 +62,7 @@ pub(crate) struct Run {
     pub(crate) cluster: Cluster,
     pub(crate) work: Workload,
     rests: Rests,
-    snapshots: Snapshots,
+    pub(crate) snapshots: Snapshots,
     /// Decides who is exiled: a stream of its own, so that the rest is drawn as without.
     pub(crate) exile: Rng,
     pub(crate) pool: PoolId,
@@ -81,8 +75,8 @@ pub(crate) struct Run {
     /// How many commands have marked OSDs out or in.
     pub(crate) marks: u64,
     /// Listings of placement groups that are under way, and the names that have come.
-    listings: BTreeSet<OpId>,
-    listed: Vec<String>,
+    pub(crate) listings: BTreeSet<OpId>,
+    pub(crate) listed: Vec<String>,
 }
 
 impl Run {
@@ -200,50 +194,6 @@ impl Run {
         self.working = false;
     }
 
-    pub(crate) fn read_everything(&mut self) -> bool {
-        for object in 0..self.options.objects {
-            let (id, request) = self.work.final_read(self.pool, object);
-            self.submit(0, id, request);
-        }
-        if self.wait_for(HEAL_MAX, |run| run.work.in_flight() == 0) {
-            return true;
-        }
-        let waiting = self.work.in_flight();
-        self.fail(format!("{waiting} of {} objects cannot be read after everything healed", self.options.objects))
-    }
-
-    /// What snapshots have kept is there as well.
-    fn read_snapshots(&mut self) -> bool {
-        let pool = self.known_pool().filter(|_| self.options.snap_reads);
-        let readable = pool.map_or(Vec::new(), |pool| self.snapshots.readable(&pool));
-        for (snap, since) in readable {
-            for object in 0..self.options.objects {
-                let (id, request) = self.work.final_read(self.pool, object);
-                let request = self.work.at_snapshot(id, request, snap, since);
-                self.submit(0, id, request);
-            }
-        }
-        if self.wait_for(HEAL_MAX, |run| run.work.in_flight() == 0) {
-            return true;
-        }
-        let waiting = self.work.in_flight();
-        self.fail(format!("{waiting} objects cannot be read at snapshots after everything healed"))
-    }
-
-    /// Who has not followed what happened must find its way as well.
-    fn let_others_read(&mut self) -> bool {
-        let others = if self.options.ask_once { 1..self.options.clients } else { 0..0 };
-        for client in others {
-            let (id, request) = self.work.final_read(self.pool, client % self.options.objects);
-            self.submit(client as usize, id, request);
-        }
-        if self.wait_for(HEAL_MAX, |run| run.work.in_flight() == 0) {
-            return true;
-        }
-        let waiting = self.work.in_flight();
-        self.fail(format!("{waiting} clients that ask for maps once do not get on after everything healed"))
-    }
-
     /// Takes or removes a snapshot of the pool.
     pub(crate) fn snapshot(&mut self) {
         let Some(pool) = self.known_pool() else { return };
@@ -267,99 +217,6 @@ impl Run {
     /// The newest map that a client has.
     pub(crate) fn map(&self) -> Option<&Arc<OsdMap>> {
         self.world.nodes[self.cluster.client(0).0].map()
-    }
-
-    /// Removes every snapshot of the pool and waits until the monitor knows that nothing is left of them.
-    fn remove_snapshots(&mut self) -> bool {
-        let clean = |run: &mut Run| {
-            run.map()
-                .is_some_and(|map| map.removed_snaps_queue.is_empty() && map.pools.values().all(|p| p.snaps.is_empty()))
-        };
-        // Once more if a command from before, on its way for long, has made another.
-        for _ in 0..3 {
-            self.remove_known_snapshots();
-            if self.wait_for(HEAL_MAX / 3, clean) {
-                return true;
-            }
-        }
-        let left =
-            self.map().map(|map| (map.removed_snaps_queue.clone(), self.known_pool().map(|pool| pool.snaps.len())));
-        self.fail(format!("removed snapshots are not trimmed after everything healed: {left:?}"))
-    }
-
-    fn remove_known_snapshots(&mut self) {
-        while let Some(pool) = self.known_pool()
-            && let Some((id, command)) = self.snapshots.removal(POOL_NAME, &pool)
-        {
-            let before = pool.snaps.len();
-            self.command(id, command);
-            let fewer = |run: &mut Run| run.known_pool().is_none_or(|pool| pool.snaps.len() < before);
-            if !self.wait_for(Duration::from_secs(20), fewer) {
-                break;
-            }
-        }
-    }
-
-    /// Lists every placement group: exactly the objects that were just read must be there.
-    fn list_everything(&mut self) {
-        for pg in self.pgs() {
-            let id = OpId(LISTING | u64::from(pg.seed));
-            let request = Request::new(Target::pg(pg, "")).list(&HObject::MIN, 1000);
-            self.listings.insert(id);
-            self.submit(0, id, request);
-        }
-        if !self.wait_for(HEAL_MAX, |run| run.listings.is_empty()) {
-            self.fail("listings do not end after everything healed".to_owned());
-            return;
-        }
-        self.listed.sort();
-        let (listed, found) = (self.listed.clone(), self.work.found());
-        if !listed.iter().eq(found.iter()) {
-            self.fail(format!("the listings name {listed:?}, the reads found {found:?}"));
-        }
-    }
-
-    /// Waits until all members of every placement group hold the same.
-    fn compare_copies(&mut self) {
-        let mut wrong = None;
-        self.wait_for(HEAL_MAX, |run| {
-            let (map, pgs) = (Arc::clone(run.map().expect("the client has worked")), run.pgs());
-            let (nodes, cluster) = (&mut run.world.nodes, &run.cluster);
-            let mut read =
-                |osd: OsdId, request: &ReadRequest| nodes[cluster.osd(osd.0.unsigned_abs()).0].disk.read(request)?.ok();
-            wrong = pgs.into_iter().find_map(|pg| replicas::difference(&map, pg, &mut read));
-            wrong.is_none()
-        });
-        if let Some(wrong) = wrong {
-            self.fail(format!("{HEAL_MAX:?} after everything healed {wrong}"));
-        }
-    }
-
-    /// What some OSD has in hand.
-    pub(crate) fn left_in_hand(&self) -> Option<String> {
-        let of = |node: &Node| Some(format!("{}: {}", node.name, queues::left(node.running.as_ref()?)?));
-        self.world.nodes.iter().find_map(of)
-    }
-
-    /// Nobody waits for anything: OSDs must have nothing in hand.
-    fn look_for_what_is_left(&mut self) {
-        if !self.wait_for(HEAL_MAX, |run| run.left_in_hand().is_none()) {
-            let left = self.left_in_hand();
-            self.fail(format!("{HEAL_MAX:?} after everything healed and ended there is {left:?}"));
-        }
-    }
-
-    fn take_listing(&mut self, result: Result<Reply, Failure>) {
-        match result {
-            Ok(reply) if reply.result >= 0 => match ListReply::from_bytes(&reply.output(0)) {
-                Ok(page) => {
-                    let name = |entry: ListEntry| String::from_utf8_lossy(&entry.name).into_owned();
-                    self.listed.extend(page.entries.into_iter().map(name));
-                }
-                Err(error) => self.world.failures.push(format!("a listing is malformed: {error}")),
-            },
-            other => self.world.failures.push(format!("a listing failed: {other:?}")),
-        }
     }
 
     fn handle(&mut self, event: Event) {
@@ -398,7 +255,7 @@ impl Run {
         }
     }
 
-    fn submit(&mut self, client: usize, id: OpId, request: Request) {
+    pub(crate) fn submit(&mut self, client: usize, id: OpId, request: Request) {
         let node = self.cluster.client(client);
         let now = self.world.shown(node);
         let engine = self.world.nodes[node.0].client_mut().expect("clients run all the time");

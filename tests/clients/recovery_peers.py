@@ -23,6 +23,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -105,8 +106,8 @@ class System:
         flags = ["--on", self.cluster.conf, "--out", self.scratch / out, "--runs", 1, "--format", "json",
                  "--depth", args.depth, "--pgs", args.pgs, "--image-mib", args.image_mib, *more]
         with Processors(self.cluster.dir / "run") as processors:
-            done = run(args.loligo, "study", name, *flags, seconds=ROW_SECONDS_MAX)
-        of = json.loads(done.stdout)["configurations"][0]
+            told = finished([args.loligo, "study", name, *flags])
+        of = json.loads(told)["configurations"][0]
         return {**processors.shares(), **{key: figure["mean"] for key, figure in of["figures"].items()}}
 
     def alone(self):
@@ -122,6 +123,20 @@ class System:
             rows[profile] = self.study(profile, "recovery", *more, "--capacity-iops", capacity)
             show(f"{self.name}, {profile}", rows[profile], reserved(profile, capacity))
         return rows
+
+
+def finished(command):
+    """What a study prints. If it is not to go on it is asked to stop, so that its own tools end with it."""
+    study = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+    try:
+        told, _ = study.communicate(timeout=ROW_SECONDS_MAX)
+    except BaseException:
+        study.terminate()
+        study.communicate(timeout=60)
+        raise
+    if study.returncode:
+        sys.exit(f"recovery_peers.py: {' '.join(map(str, command))}: exit {study.returncode}")
+    return told
 
 
 class Processors:

@@ -116,15 +116,16 @@ class ExtentStore(OwnCluster):
                 begun.clear()
                 done.clear()
 
-    def test_logs_and_metadata_on_devices_of_their_own(self):
+    def test_data_logs_and_metadata_on_devices_of_their_own(self):
         fast = self.parent / "fast"
         fast.mkdir()
         devices = ["--log-device", fast, "--meta-device", str(fast / "meta-$id")]
         refused = self.cluster.up("--log-device", self.parent / "one", check=False)
         self.assertIn("cannot share", refused.stderr)
-        self.cluster.up("--processes", *devices, options={"bluestore_block_size": 1 << 30})
-        self.assertEqual(sorted(p.name for p in fast.iterdir()),
-                         [f"meta-{n}" for n in range(3)] + [f"osd.{n}.log" for n in range(3)])
+        data = {"bluestore_block_size": 1 << 30, "bluestore_block_path": fast / "data-$id"}
+        self.cluster.up("--processes", *devices, options=data)
+        names = [name.format(n) for name in ("data-{}", "meta-{}", "osd.{}.log") for n in range(3)]
+        self.assertEqual(sorted(p.name for p in fast.iterdir()), names)
         run("ceph", "osd", "pool", "create", "p", "8", conf=self.cluster.conf)
         begun, done = {}, {}
         for life in range(2):

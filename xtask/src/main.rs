@@ -43,6 +43,10 @@ usage: cargo xtask VERB
   recovery-speed [ARGS...]
                    how fast an OSD that was away gets what it has missed, beside copying the same bytes by hand, and the CPU
                    that it takes; or the same of any running cluster: ARGS are those of tests/clients/recovery_speed.py
+  recovery-peers [ARGS...]
+                   what a client keeps and how fast OSDs recover under each of mClock's profiles, of Loligo and of real Ceph
+                   in turn, on loop devices slowed down alike; needs root: ARGS are those of
+                   tests/clients/recovery_peers.py, such as --iops 600
   thrash [ARGS...] OSDs killed, stopped, restarted, marked out and in and replaced while pools get more and fewer placement
                    groups, under fio with verification and clients with models: ARGS are those of tests/clients/thrash.py,
                    such as --seconds 600
@@ -77,6 +81,7 @@ fn verb(words: &[&str]) -> Result<()> {
         ["stress-kill", ref args @ ..] => stress("stress_kill.py", args),
         ["extent-figures", ref args @ ..] => stress("extent_figures.py", args),
         ["recovery-speed", ref args @ ..] => stress("recovery_speed.py", args),
+        ["recovery-peers", ref args @ ..] => stress("recovery_peers.py", args),
         ["kill-pauses", ref args @ ..] => stress("kill_pauses.py", args),
         ["thrash", ref args @ ..] => stress("thrash.py", args),
         ["planted", ref args @ ..] => planted(args),

@@ -203,6 +203,8 @@ pub static OPTIONS: &[OptionSpec] = &[
         .one_of(&["extent", "memory", "memstore"])
         .startup(),
     option("bluestore_block_size", Size, "17179869184", "The size of the file that a new extent store gets").startup(),
+    option("bluestore_block_path", Text, "", "Where a new extent store's data are; empty for in its directory")
+        .startup(),
     option("bluestore_block_wal_path", Text, "", "Where a new extent store's log is; empty for with its data")
         .startup(),
     option("bluestore_block_wal_size", Size, "0", "The size of a file made for that; 0 for the usual log's").startup(),

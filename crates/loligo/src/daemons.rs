@@ -28,7 +28,9 @@ use wire::types::{AddrVec, EntityAddr, EntityType, Uuid};
 /// The name of an embedded cluster's one process.
 pub(crate) const EMBEDDED: &str = "loligo";
 
-/// The options that name the devices of an OSD's log and metadata, where those are not with its data.
+/// The option that names the device of an OSD's data, where those are not in its directory.
+const DATA_PATH: &str = "bluestore_block_path";
+/// The same of its log and metadata, where those are not with its data.
 pub(crate) const LOG_PATH: &str = "bluestore_block_wal_path";
 pub(crate) const META_PATH: &str = "bluestore_block_db_path";
 
@@ -281,7 +283,7 @@ impl StoreSetup {
 /// An OSD's options, its own number in the paths of its store's devices.
 fn store_options(cluster: &ClusterConfig, name: &str) -> BTreeMap<String, String> {
     let mut options = cluster.conf.values_for(name);
-    for path in [LOG_PATH, META_PATH] {
+    for path in [DATA_PATH, LOG_PATH, META_PATH] {
         options.entry(path.to_owned()).and_modify(|path| *path = admin::settings::expand(path, name));
     }
     options

@@ -28,8 +28,8 @@ const LOG_BYTES_MAX: u64 = 256 << 20;
 /// The smallest file made for metadata.
 const META_BYTES_MIN: u64 = 64 << 20;
 
-/// What the two roles beside the main device are called: the name in the OSD's directory, the options for where it is
-/// and how large a file is made, the option of its device model, and what lies there.
+/// What a device is called: the name in the OSD's directory, the options for where it is and how large a file is made,
+/// the option of its device model, and what lies there.
 pub(crate) struct Naming {
     file: &'static str,
     pub(crate) path_option: &'static str,
@@ -40,6 +40,14 @@ pub(crate) struct Naming {
 
 /// Names the model that the main device follows.
 pub(crate) const MAIN_MODEL: &str = "osd_device_model";
+
+const MAIN: Naming = Naming {
+    file: "block",
+    path_option: "bluestore_block_path",
+    size_option: "bluestore_block_size",
+    model_option: MAIN_MODEL,
+    what: "the data",
+};
 
 const META: Naming = Naming {
     file: "block.db",
@@ -120,10 +128,13 @@ impl ExtentDevices {
             let model = model(option)?.map(|model| (model, seed));
             ShapedDevice::new(device, model).map_err(|e| in_file(path, &e))
         };
-        let block = data.join("block");
-        let bytes = size_option(options, "bluestore_block_size")?.unwrap_or(BLOCK_BYTES);
+        let block = data.join(MAIN.file);
+        let bytes = size_option(options, MAIN.size_option)?.unwrap_or(BLOCK_BYTES);
+        if is_new {
+            make_member(data, options, &MAIN, bytes)?;
+        }
         let opened = BlockDevice::open(&block, if is_new { bytes } else { 0 }).map_err(|e| in_file(&block, &e))?;
-        let mut main = shaped(&block, opened, MAIN_MODEL)?;
+        let mut main = shaped(&block, opened, MAIN.model_option)?;
         let there = extent::geometry(&mut main);
         let (geometry, areas) = match there {
             Ok(geometry) => (geometry, None),
@@ -265,7 +276,7 @@ fn new_areas(data: &Path, main: &ShapedDevice, options: &BTreeMap<String, String
     })
 }
 
-/// A file or device beside the main one, where the options name one: how many bytes of it are used.
+/// A file or device apart from the OSD's directory, where the options name one: how many bytes of it are used.
 fn make_member(
     data: &Path,
     options: &BTreeMap<String, String>,
@@ -371,6 +382,17 @@ mod tests {
         }
         let first = |name: &str| std::fs::read(dir.path().join(name)).expect("a file");
         assert_eq!((first("block")[0], first("meta")[0], first("log")[4096]), (1, 2, 3));
+    }
+
+    #[test]
+    fn data_lie_where_the_options_say() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("disk");
+        let options =
+            options(&[("bluestore_block_size", "64M"), ("bluestore_block_path", &path.display().to_string())]);
+        let (devices, areas) = ExtentDevices::open(dir.path(), &options, true, 1).expect("it can be made");
+        assert_eq!((devices.size(), areas.expect("it is new").main), (64 << 20, 64 << 20));
+        assert_eq!(std::fs::read_link(dir.path().join("block")).expect("a link"), path);
     }
 
     #[test]

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use disk::Still;
 use driver::{DEVICE_BYTES, Driven, LOG_BYTES, assert_clean, contents, formatted, formatted_apart, options, roomy};
 use std::collections::BTreeMap;
+use store::extent::layout::BLOCK;
 use store::extent::{check, open};
 use store::{
-    CollectionId, CommitId, Completion, Extent, ExtentOptions, MemoryStore, ObjectStore, ObjectWant, Op, ReadRequest,
-    ReadResult, ReadWhat, StoreError, Transaction,
+    CollectionId, CommitId, Completion, Extent, ExtentOptions, MemoryStore, ObjectStore, ObjectWant, Op, ReadId,
+    ReadRequest, ReadResult, ReadWhat, StoreError, Transaction,
 };
 use workload::{COLLECTIONS, collection, object};
 
@@ -544,5 +545,46 @@ fn what_waits_in_memory_is_bounded_without_a_checkpoint() {
         assert_eq!(of_store(&mut again, id), of_memory(&model, id), "seed {seed}");
         again.checkpoint();
         assert_eq!(of_store(&mut again, id), of_memory(&model, id), "seed {seed}");
+    }
+}
+
+/// An object of 4 MiB that was written block by block was read in a thousand requests at once, and whatever else needed the
+/// device stood behind them: commits waited for seconds while a cluster recovered.
+#[test]
+fn a_read_in_many_pieces_does_not_take_the_device_for_itself() {
+    let mut driven = Driven::new();
+    let id = collection(1);
+    driven.commit(Transaction::create(id)).expect("new");
+    let content: Vec<u8> = (0..200 * BLOCK).map(|at| (at / BLOCK) as u8).collect();
+    for (at, block) in content.chunks(BLOCK as usize).enumerate() {
+        let mut t = Transaction::new(id);
+        // Neighbours on the device belong to different objects.
+        [1, 2].into_iter().for_each(|n| t.push(&object(n), Op::Write(at as u64 * BLOCK, block.to_vec().into())));
+        driven.commit(t).expect("there is room");
+    }
+    let mut driven = Driven::open(driven.close(), options(), Rng::new(2));
+    let want = ObjectWant { data: vec![Extent { offset: 0, len: u64::MAX }], ..ObjectWant::default() };
+    for n in [1, 2] {
+        let what = ReadWhat::Object(object(n), want.clone());
+        driven.store.submit_read(Instant::ZERO, ReadId(n), ReadRequest { collection: id, what });
+    }
+    let (mut under_way, mut most, mut asked) = (0, 0, 0);
+    loop {
+        while let Some((id, io)) = driven.store.poll_device() {
+            (under_way, asked) = (under_way + 1, asked + 1);
+            driven.disk.submit(id, io);
+        }
+        most = most.max(under_way);
+        let Some((id, result)) = driven.disk.step(&mut driven.rng) else { break };
+        under_way -= 1;
+        driven.store.device_done(id, result);
+    }
+    assert!(asked >= 400 && (32..=48).contains(&most), "{asked} requests, {most} at once");
+    assert!(driven.store.is_quiet());
+    for _ in [1, 2] {
+        match driven.store.poll_completion() {
+            Some(Completion::Read(_, Ok(ReadResult::Object(view)))) => assert!(view.data[0] == content),
+            other => panic!("a read gives its object: {other:?}"),
+        }
     }
 }

@@ -10,6 +10,7 @@
 use super::checkpoint::Checkpoint;
 use super::figures::{ExtentCounts, ExtentOptions, Usage};
 use super::jobs::{Jobs, PieceId};
+use super::long_reads::LongReads;
 use super::placing::Placing;
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId, ROUNDED_BYTES_MIN};
@@ -44,7 +45,12 @@ pub(super) enum Purpose {
     GroupFlush,
     FetchPage(PagePtr),
     FetchData(u64, u32),
-    Piece(PieceId, u64),
+    Piece {
+        piece: PieceId,
+        block: u64,
+        /// It is one of many, and waited for its turn.
+        later: bool,
+    },
     /// Data that has waited, from this block on.
     Placing(u64),
     Background(BlockRun),
@@ -84,6 +90,7 @@ pub struct ExtentStore {
     pub(super) ending: bool,
     pub(super) again: bool,
     pub(super) jobs: Jobs,
+    pub(super) long_reads: LongReads,
     pub(super) queues: BTreeMap<CollectionId, VecDeque<Pending>>,
     /// In whose queue others wait as long as there is one: where one transaction concerns them both.
     pub(super) joined: BTreeMap<CollectionId, CollectionId>,
@@ -123,6 +130,7 @@ impl ExtentStore {
             ending: false,
             again: false,
             jobs: Jobs::default(),
+            long_reads: LongReads::default(),
             queues: BTreeMap::new(),
             joined: BTreeMap::new(),
             retry: false,
@@ -218,7 +226,12 @@ impl ExtentStore {
         match purpose {
             Purpose::FetchPage(ptr) => self.page_came(ptr, data),
             Purpose::FetchData(block, crc) => self.data_came(block, crc, data),
-            Purpose::Piece(piece, block) => self.piece_came(piece, block, data),
+            Purpose::Piece { piece, block, later } => {
+                if later {
+                    self.later_piece_ended();
+                }
+                self.piece_came(piece, block, data);
+            }
             Purpose::Discard(run) => {
                 self.free(run);
                 self.retry = true;

@@ -5,7 +5,7 @@
 
 use super::store::{ExtentStore, Pending, Purpose};
 use crate::contract::{CommitId, Completion, ReadId, StoreError};
-use crate::extent::device::{Io, IoBuf};
+use crate::extent::device::Io;
 use crate::extent::engine::jobs::Begun;
 use crate::extent::layout::BLOCK;
 use crate::extent::log::{Log, record};
@@ -116,12 +116,7 @@ impl ExtentStore {
         match view::answer(&mut self.db, request) {
             Ok(answer) => match self.jobs.begin(id, answer) {
                 Begun::Done(completion) => self.completions.push_back(completion),
-                Begun::Wants(wants) => {
-                    for (piece, block, blocks) in wants {
-                        let buf = IoBuf::to_fill(blocks * BLOCK as usize);
-                        self.request(Io::Read { offset: block * BLOCK, buf }, Purpose::Piece(piece, block));
-                    }
-                }
+                Begun::Wants(wants) => self.read_pieces(wants),
             },
             Err(Fault::Failed(error)) => self.completions.push_back(Completion::Read(id, Err(error))),
             Err(fault) => {

@@ -1,0 +1,276 @@
+#!/usr/bin/python3
+"""What a client keeps and how fast a cluster recovers under each of mClock's profiles, of Loligo and of real Ceph in turn,
+on devices that are slowed down alike.
+
+    recovery_peers.py --loligo PATH [--only loligo|ceph] [--iops N] [--mib-per-second N] [--capacity N] ...
+
+Needs root, loop devices and the cgroup controller blkio. Each of four OSDs has a loop device that does no more than
+--iops reads and as many writes a second, and --mib-per-second each way. `loligo study baseline` and then `loligo study
+recovery` run against each cluster with the same parameters, one row at a time.
+
+mClock is told how many client writes an OSD does a second. That is what the client does alone, divided by the OSDs: three
+copies are made of each write, and whoever executes a request counts it once, while the copies use the devices of others.
+(The rate of one device by itself, which `ceph tell osd.N bench` gives, is several times that, and half of it for clients is
+more than the whole cluster can do.) Told is the smaller one of both systems' rates, so that both could keep a promise of it,
+or what --capacity says. A reservation counts as met if an OSD served that many client writes a second on average, less 2%.
+
+The processors have to be idle part of the time while the client works, or else they are what is compared: see the last
+column.
+"""
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import real_ceph
+from harness import Loligo, run
+
+OSDS = 4
+# What a profile reserves for clients, in parts of the capacity: Ceph's documentation of mClock (v16.2).
+RESERVED = {"high_client_ops": 0.5, "balanced": 0.4, "high_recovery_ops": 0.3}
+WITHIN = 0.02
+ROW_SECONDS_MAX = 900
+THROTTLES = Path("/sys/fs/cgroup/blkio")
+OPTIONS = {"osd_op_queue": "mclock_scheduler", "osd_pool_default_size": 3}
+
+
+class Devices:
+    """Loop devices with links to them, `disk.$id`, which can be slowed down. They go at the end."""
+
+    def __init__(self, scratch, undo, args):
+        self.args, self.undo, self.numbers = args, undo, []
+        self.pattern = scratch / "disk.$id"
+        for osd in range(OSDS):
+            image = scratch / f"image.{osd}"
+            undo.callback(image.unlink, missing_ok=True)
+            with open(image, "wb") as file:
+                # Blocks that the file system has yet to find would be slower the first time.
+                os.posix_fallocate(file.fileno(), 0, args.gib << 30)
+            device = run("losetup", "--direct-io=on", "--find", "--show", image).stdout.strip()
+            undo.callback(run, "losetup", "--detach", device)
+            (scratch / f"disk.{osd}").symlink_to(device)
+            queue = Path("/sys/block", Path(device).name)
+            # Ceph's costs of work go by that.
+            (queue / "queue/rotational").write_text("0")
+            self.numbers.append((queue / "dev").read_text().strip())
+
+    def slow_down(self):
+        for way in ("read", "write"):
+            for kind, most in (("iops", self.args.iops), ("bps", self.args.mib_per_second << 20)):
+                throttle = THROTTLES / f"blkio.throttle.{way}_{kind}_device"
+                for number in self.numbers:
+                    self.undo.callback(throttle.write_text, f"{number} 0")
+                    throttle.write_text(f"{number} {most}")
+
+
+class System:
+    """One of those that are compared, with devices of its own. It is started on fast devices, and works on slow ones."""
+
+    def __init__(self, name, scratch, undo, args):
+        self.name, self.args, self.scratch = name, args, scratch / name
+        self.scratch.mkdir()
+        devices = Devices(self.scratch, undo, args)
+        options = {**OPTIONS, "bluestore_block_path": devices.pattern}
+        directory = self.scratch / "cluster"
+        if name == "loligo":
+            self.cluster = Loligo(directory)
+            undo.callback(self.down)
+            self.cluster.up("--processes", "--store", "extent", "--osds", str(OSDS), options=options)
+        else:
+            self.cluster = real_ceph.RealCeph(directory)
+            undo.callback(self.down)
+            self.cluster.up(OSDS, {**options, "rbd_cache": "false"})
+        devices.slow_down()
+
+    def down(self):
+        if self.name == "ceph":
+            self.cluster.down()
+        elif self.cluster.conf.exists():
+            self.cluster.down(check=False)
+
+    def again(self):
+        """Starts it once more where it is."""
+        self.cluster.up("--processes", new=False)
+
+    def study(self, out, name, *more):
+        """A row of a study: its figures, with what the processors were busy with."""
+        args = self.args
+        flags = ["--on", self.cluster.conf, "--out", self.scratch / out, "--runs", 1, "--format", "json",
+                 "--depth", args.depth, "--pgs", args.pgs, "--image-mib", args.image_mib, *more]
+        with Processors(self.cluster.dir / "run") as processors:
+            told = finished([args.loligo, "study", name, *flags])
+        of = json.loads(told)["configurations"][0]
+        return {**processors.shares(), **{key: figure["mean"] for key, figure in of["figures"].items()}}
+
+    def alone(self):
+        row = self.study("alone", "baseline", "--seconds", self.args.seconds)
+        show(f"{self.name}, client alone", row)
+        return row["client_iops"] / OSDS
+
+    def recovering(self, capacity):
+        """A row for each profile."""
+        rows = {}
+        for profile in RESERVED:
+            more = ("--only", f"mclock, {profile}", "--objects", self.args.objects, "--seconds", 1)
+            rows[profile] = self.study(profile, "recovery", *more, "--capacity-iops", capacity)
+            show(f"{self.name}, {profile}", rows[profile], reserved(profile, capacity))
+        return rows
+
+
+def finished(command):
+    """What a study prints. If it is not to go on it is asked to stop, so that its own tools end with it."""
+    study = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+    try:
+        told, _ = study.communicate(timeout=ROW_SECONDS_MAX)
+    except BaseException:
+        study.terminate()
+        study.communicate(timeout=60)
+        raise
+    if study.returncode:
+        sys.exit(f"recovery_peers.py: {' '.join(map(str, command))}: exit {study.returncode}")
+    return told
+
+
+class Processors:
+    """What the processors do while the client works: the part of their time that is left, and for how many of them the OSDs
+    wait, which is more than nothing where somebody else is at work here."""
+
+    def __init__(self, run_dir):
+        pids = [int(file.read_text()) for file in run_dir.glob("osd.*.pid")]
+        self.threads = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
+        self.done = threading.Event()
+        self.idle = self.total = self.waited_s = self.ran_s = self.lasted_s = 0
+        self.thread = threading.Thread(target=self._watch)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+
+    def shares(self):
+        def of(part, whole):
+            return 100 * part / whole if whole else float("nan")
+        return {"idle": of(self.idle, self.total), "ran": of(self.ran_s, self.lasted_s),
+                "waited": of(self.waited_s, self.lasted_s)}
+
+    def _watch(self):
+        before = None
+        while not self.done.wait(1):
+            now = (time.monotonic(), *self._times(), *self._of_threads()) if self._client_works() else None
+            if before and now:
+                since = [a - b for a, b in zip(now, before)]
+                self.lasted_s, self.idle, self.total = self.lasted_s + since[0], self.idle + since[1], self.total + since[2]
+                self.ran_s, self.waited_s = self.ran_s + since[3], self.waited_s + since[4]
+            before = now
+
+    @staticmethod
+    def _times():
+        times = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+        return sum(times[3:5]), sum(times[:8])
+
+    def _of_threads(self):
+        ran = waited = 0
+        for thread in self.threads:
+            with contextlib.suppress(OSError):
+                fields = (thread / "schedstat").read_text().split()
+                ran, waited = ran + int(fields[0]), waited + int(fields[1])
+        return ran / 1e9, waited / 1e9
+
+    @staticmethod
+    def _client_works():
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                line = process.read_bytes()
+                if line.startswith(b"fio\0--name=study\0") and b"--rw=randwrite" in line:
+                    return True
+        return False
+
+
+def reserved(profile, capacity):
+    """Client writes a second that all OSDs together reserve."""
+    return RESERVED[profile] * capacity * OSDS
+
+
+def is_met(row, least):
+    return row["client_iops"] >= least * (1 - WITHIN)
+
+
+def show(name, row, least=None):
+    objects = row.get("recovered_objects_per_s")
+    cells = [f"{name:26}", f"{row['client_iops']:6.0f}", f"{row['client_mean_ms']:8.1f}", f"{row['client_p99_ms']:8.1f}",
+             f"{objects:7.2f}" if objects else " " * 7]
+    met = "" if least is None else f"{'met' if is_met(row, least) else 'NOT MET'} ({row['client_iops'] / least:.0%} of {least:.0f})"
+    print(" ".join(cells), f"{met:24}", f"{row['ran']:7.0f}% {row['waited']:5.0f}% {row['idle']:4.0f}%", flush=True)
+
+
+def heading():
+    print(f"{'':26} {'IOPS':>6} {'mean ms':>8} {'99% ms':>8} {'obj/s':>7} {'reservation':24} OSDs ran  wait  idle", flush=True)
+
+
+def compare(rows):
+    print("\nLoligo to Ceph:              IOPS  mean ms   99% ms   obj/s")
+    for profile, ours in rows["loligo"].items():
+        keys = ("client_iops", "client_mean_ms", "client_p99_ms", "recovered_objects_per_s")
+        ratios = (ours.get(key, float("nan")) / rows["ceph"][profile].get(key, float("nan")) for key in keys)
+        print(f"{profile:26}", " ".join(f"{ratio:8.2f}" for ratio in ratios))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loligo", type=Path, required=True)
+    parser.add_argument("--only", choices=["loligo", "ceph"])
+    numbers = {"iops": 300, "mib-per-second": 30, "capacity": 0, "objects": 20, "seconds": 15, "depth": 64, "pgs": 64,
+               "image-mib": 64, "gib": 2}
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    args = parser.parse_args()
+    os.environ["LOLIGO"] = str(args.loligo.resolve())
+    # Ceph last, as it cannot be started twice as quickly.
+    chosen = [args.only] if args.only else ["loligo", "ceph"]
+    if os.geteuid() != 0 or not (THROTTLES / "blkio.throttle.write_iops_device").exists():
+        sys.exit("recovery_peers.py: needs root and the cgroup controller blkio (version 1), to slow devices down")
+    if "ceph" in chosen and not real_ceph.is_installed():
+        sys.exit(f"recovery_peers.py: needs Debian's packages {real_ceph.PACKAGES}; or --only loligo")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with contextlib.ExitStack() as undo:
+        scratch = Path(tempfile.mkdtemp(prefix="loligo-peers-"))
+        undo.callback(shutil.rmtree, scratch, ignore_errors=True)
+        return measure(args, chosen, scratch, undo)
+
+
+def measure(args, chosen, scratch, undo):
+    print(f"each device: {args.iops} I/Os/s and {args.mib_per_second} MiB/s each way; {args.objects} objects of 4 MiB")
+    heading()
+    systems, capacity, rows = {}, args.capacity, {}
+    for name in chosen:
+        system = systems[name] = System(name, scratch, undo, args)
+        if not args.capacity:
+            alone = round(system.alone())
+            capacity = min(capacity or alone, alone)
+        if name != chosen[-1]:
+            system.down()
+    print(f"mClock is told {capacity} client writes a second of an OSD", flush=True)
+    for name, system in reversed(systems.items()):
+        if name != chosen[-1]:
+            system.again()
+        rows[name] = system.recovering(capacity)
+        system.down()
+    if len(rows) > 1:
+        compare(rows)
+    met = all(is_met(row, reserved(profile, capacity)) for profile, row in rows.get("loligo", {}).items())
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

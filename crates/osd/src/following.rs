@@ -6,7 +6,7 @@ use crate::boot::store_maps;
 use crate::core::{Command, CommitFor, Level};
 use crate::life::Record;
 use crate::limits::ASK_AGAIN;
-use crate::map_follower::{follow, is_served};
+use crate::map_follower::{NextMap, follow, is_served};
 use crate::osd::Osd;
 use crate::peers::is_life_of;
 use crate::pg::Pg;
@@ -50,32 +50,12 @@ impl Osd {
         if self.life.up && followed.maps.iter().any(|next| !next.contiguous) {
             return self.begin_again("the monitor has no more the maps that come next");
         }
-        let mut moved = BTreeSet::new();
         let (clients, ranges) = (Arc::clone(&before.blocklist), Arc::clone(&before.range_blocklist));
-        let mut last = Arc::clone(&before);
-        for next in &followed.maps {
-            let previous = (last.epoch.0 > 0).then_some(&*last);
-            // Before the first map ever there is nothing to be contiguous with; epoch 1 begins everything.
-            let contiguous = next.contiguous && (previous.is_some() || next.map.epoch.0 == 1);
-            let change = self.core.placement.follow(previous, &next.map, contiguous);
-            if previous.is_none_or(|previous| resizes(previous, &next.map)) {
-                self.resize_pgs(&next.map, contiguous);
-            }
-            moved.extend(change.moved);
-            for pg in change.gone {
-                moved.remove(&pg);
-                // A start finds here what a map that comes later has made again.
-                if self.pgs.get(&pg).is_none_or(|pg| pg.info.resized_at <= next.map.epoch) {
-                    self.remove_pg(pg);
-                }
-            }
-            self.core.full_pools.follow(&next.map);
-            last = Arc::clone(&next.map);
-        }
-        if followed.maps.is_empty() {
+        let mut moved = self.go_through(&before, &followed.maps);
+        let Some(newest) = followed.maps.last() else {
             return self.ask_for_maps(message.newest);
-        }
-        self.core.map = last;
+        };
+        self.core.map = Arc::clone(&newest.map);
         self.mon.got("osdmap", u64::from(self.core.epoch().0));
         let blob = message.full.get(&self.core.epoch()).cloned();
         let blob = blob.unwrap_or_else(|| self.core.map.encoded().bytes);
@@ -103,6 +83,32 @@ impl Osd {
         }
         self.wake_waiting();
         self.run();
+    }
+
+    /// Goes through new maps one by one; gives the PGs that these have moved.
+    fn go_through(&mut self, before: &Arc<OsdMap>, maps: &[NextMap]) -> BTreeSet<PgId> {
+        let mut moved = BTreeSet::new();
+        let mut last = before;
+        for next in maps {
+            let previous = (last.epoch.0 > 0).then_some(&**last);
+            // Before the first map ever there is nothing to be contiguous with; epoch 1 begins everything.
+            let contiguous = next.contiguous && (previous.is_some() || next.map.epoch.0 == 1);
+            let change = self.core.placement.follow(previous, &next.map, contiguous);
+            if previous.is_none_or(|previous| resizes(previous, &next.map)) {
+                self.resize_pgs(&next.map, contiguous);
+            }
+            moved.extend(change.moved);
+            for pg in change.gone {
+                moved.remove(&pg);
+                // A start finds here what a map that comes later has made again.
+                if self.pgs.get(&pg).is_none_or(|pg| pg.info.resized_at <= next.map.epoch) {
+                    self.remove_pg(pg);
+                }
+            }
+            self.core.full_pools.follow(&next.map);
+            last = &next.map;
+        }
+        moved
     }
 
     /// Ends this life. Who has been up and does not know since when it has led a group cannot tell which requests are good

@@ -8,17 +8,34 @@
 //! Who dies of that comes back, too, and others' disks may hang then. With many OSDs more than one of them dies each time:
 //! that would never end. So a fault leads to so many such times, and no more until the next one strikes.
 //!
+//! Some racks have one switch for all: then every disk hangs, and all machines die at once after that map. What its writers
+//! alone had, and told who came back of, is then nowhere.
+//!
 //! Owns who ails, and when it dies. What of its disk is left decides the disk.
 
 use crate::faults::Fault;
 use crate::node::{Disk, NodeId};
 use crate::run::Run;
 use crate::world::{Event, World};
-use base::{Duration, Epoch, Instant};
+use base::{Duration, Epoch, Instant, Rng};
+
+/// Whose disks hang, and whose machines will lose their power.
+#[derive(Debug)]
+pub(crate) struct Ails {
+    /// Whether disks hang at all, at this time.
+    pub(crate) begun: bool,
+    ailing: Vec<Ailing>,
+    /// How often that may still begin before the next fault.
+    left: u32,
+    /// Decides all that: a stream of its own, so that the rest is drawn as without.
+    pub(crate) rng: Rng,
+    /// Decides when all ail and die together, where they may: one more.
+    racks: Option<Rng>,
+}
 
 /// Who ails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ailing {
+struct Ailing {
     node: NodeId,
     /// Until when its disk hangs.
     until: Instant,
@@ -37,6 +54,41 @@ const AFTER_MAX_NANOS: u64 = 2_000_000_000;
 const LASTS_MAX_NANOS: u64 = 200_000_000;
 /// How long at most a disk hangs from a map on that has resized a pool: long enough for further steps.
 const RESIZED_MAX_NANOS: u64 = 1_000_000_000;
+
+impl Ails {
+    /// Nobody ails, yet.
+    pub(crate) fn new(seed: u64, racks: bool) -> Ails {
+        Ails {
+            begun: false,
+            ailing: Vec::new(),
+            left: AILS_PER_FAULT,
+            rng: Rng::new(seed ^ 0x0061_696C_696E_6721),
+            racks: racks.then(|| Rng::new(seed ^ 0x0000_7261_636B_7321)),
+        }
+    }
+
+    /// A fault strikes: more may begin to ail.
+    pub(crate) fn has_struck(&mut self) {
+        self.left = AILS_PER_FAULT;
+    }
+
+    /// Nobody does any more.
+    pub(crate) fn end(&mut self) {
+        self.begun = false;
+        self.ailing.clear();
+    }
+
+    /// How long all machines live after the map that shows who came back, where all will die of it.
+    fn whole_rack(&mut self) -> Option<Duration> {
+        let rng = self.racks.as_mut()?;
+        rng.chance(1, 3).then(|| some_time(rng))
+    }
+}
+
+/// For how long a machine lives: short times more often than long ones.
+fn some_time(rng: &mut Rng) -> Duration {
+    Duration::from_nanos(rng.below(LASTS_MAX_NANOS) >> rng.below(8))
+}
 
 impl World {
     /// Lets a disk hang; false if it does not run.
@@ -64,8 +116,9 @@ impl World {
     /// A node has come to a map that shows more OSDs as up than its last one.
     pub(crate) fn has_company(&mut self, id: NodeId, epoch: Epoch) {
         self.rushes.has_company(self.now, epoch);
-        if let Some(at) = self.ailing.iter().position(|ailing| ailing.node == id && ailing.until > self.now) {
-            let ailing = self.ailing.swap_remove(at);
+        let ailing = &mut self.ails.ailing;
+        if let Some(at) = ailing.iter().position(|ailing| ailing.node == id && ailing.until > self.now) {
+            let ailing = ailing.swap_remove(at);
             let at = (self.now + ailing.lasts).min(ailing.until);
             self.plan(at, Event::Caught { kind: Fault::Crash, node: id });
         }
@@ -73,9 +126,9 @@ impl World {
 
     /// A node has come to a map that gives a pool another number of groups.
     pub(crate) fn has_resized(&mut self, id: NodeId) {
-        if self.disks_ail && self.ails.chance(1, 8) {
-            let until = self.now + Duration::from_nanos(self.ails.below(RESIZED_MAX_NANOS));
-            if self.hang(id, until) && self.ails.chance(3, 4) {
+        if self.ails.begun && self.ails.rng.chance(1, 8) {
+            let until = self.now + Duration::from_nanos(self.ails.rng.below(RESIZED_MAX_NANOS));
+            if self.hang(id, until) && self.ails.rng.chance(3, 4) {
                 self.plan(until, Event::Caught { kind: Fault::Crash, node: id });
             }
         }
@@ -85,9 +138,10 @@ impl World {
 impl Run {
     /// A machine will come back then: others' disks may hang a little before.
     pub(crate) fn others_may_ail(&mut self, back_at: Instant) {
-        if self.world.disks_ail && self.world.ails_left > 0 && self.world.ails.chance(2, 3) {
-            self.world.ails_left -= 1;
-            let before = Duration::from_nanos(self.world.ails.below(BEFORE_MAX_NANOS));
+        let ails = &mut self.world.ails;
+        if ails.begun && ails.left > 0 && ails.rng.chance(2, 3) {
+            ails.left -= 1;
+            let before = Duration::from_nanos(ails.rng.below(BEFORE_MAX_NANOS));
             self.world.plan(back_at - before, Event::Ail { back_at });
         }
     }
@@ -95,16 +149,19 @@ impl Run {
     /// The disks of some machines hang from now on, and beyond another's return.
     pub(crate) fn ail(&mut self, back_at: Instant) {
         let world = &mut self.world;
-        world.ailing.clear();
-        let osds = if world.disks_ail { self.options.osds } else { 0 };
-        for osd in 0..osds {
-            let until = back_at + Duration::from_nanos(world.ails.below(AFTER_MAX_NANOS));
-            // Short times more often than long ones.
-            let lasts = Duration::from_nanos(world.ails.below(LASTS_MAX_NANOS) >> world.ails.below(8));
-            let (weak, dies) = (world.ails.chance(1, 2), world.ails.chance(3, 4));
+        world.ails.ailing.clear();
+        if !world.ails.begun {
+            return;
+        }
+        let rack = world.ails.whole_rack();
+        for osd in 0..self.options.osds {
+            let rng = &mut world.ails.rng;
+            let until = back_at + Duration::from_nanos(rng.below(AFTER_MAX_NANOS));
+            let lasts = some_time(rng);
+            let (weak, dies) = (rng.chance(1, 2), rng.chance(3, 4));
             let node = self.cluster.osd(osd);
-            if weak && world.hang(node, until) && dies {
-                world.ailing.push(Ailing { node, until, lasts });
+            if (weak || rack.is_some()) && world.hang(node, until) && (dies || rack.is_some()) {
+                world.ails.ailing.push(Ailing { node, until, lasts: rack.unwrap_or(lasts) });
             }
         }
     }
@@ -115,11 +172,11 @@ impl Run {
         let osd = (0..self.options.osds).find(|osd| self.cluster.osd(*osd) == node);
         let may = self.options.disk_loss && !self.disk_lost && self.options.min_size >= 2 && self.faulty;
         let world = &mut self.world;
-        if let Some(osd) = osd.filter(|_| may && world.ails.chance(1, 3)) {
+        if let Some(osd) = osd.filter(|_| may && world.ails.rng.chance(1, 3)) {
             self.disk_lost = true;
             let line = format!("{} loses its disk", world.nodes[node.0].name);
             world.note(&line);
-            let seed = world.ails.u64();
+            let seed = world.ails.rng.u64();
             world.nodes[node.0].disk.replace(osd, seed);
         }
     }

@@ -86,6 +86,8 @@ pub struct Options {
     pub rushes: bool,
     /// Whether sessions end between OSDs that both live while an object is on its way from one to the other.
     pub rifts: bool,
+    /// Whether, where disks ail, all machines may lose their power at once.
+    pub racks: bool,
     /// How many kilobytes each machine's link carries a second, one after the other; 0 is any number at once.
     pub link_kb_s: u32,
     /// Whether disks fill up for a while, because something else takes their room. Those of the extent store do not.
@@ -160,6 +162,7 @@ impl Options {
             spell: [0, 0, 30, 150][later.below(4) as usize],
             rushes: later.chance(1, 3),
             rifts: later.chance(1, 3),
+            racks: later.chance(1, 2),
             planted: None,
         }
     }
@@ -177,7 +180,7 @@ impl Options {
     }
 
     /// The options by their names on the command line.
-    fn values(&self) -> [(&'static str, String); 43] {
+    fn values(&self) -> [(&'static str, String); 44] {
         let ms = |duration: Duration| duration.as_millis().to_string();
         [
             ("osds", self.osds.to_string()),
@@ -218,6 +221,7 @@ impl Options {
             ("spell", self.spell.to_string()),
             ("rushes", self.rushes.to_string()),
             ("rifts", self.rifts.to_string()),
+            ("racks", self.racks.to_string()),
             ("link-kb-s", self.link_kb_s.to_string()),
             ("full-disks", self.full_disks.to_string()),
             ("snap-reads", self.snap_reads.to_string()),
@@ -276,6 +280,7 @@ impl Options {
         add(&|o| o.spell = 0);
         add(&|o| o.rushes = false);
         add(&|o| o.rifts = false);
+        add(&|o| o.racks = false);
         add(&|o| o.link_kb_s = 0);
         add(&|o| o.full_disks = false);
         add(&|o| o.snap_reads = false);

@@ -169,7 +169,7 @@ impl Run {
 
     fn work_under_faults(&mut self) {
         self.faulty = self.options.faults.strikes();
-        self.world.disks_ail = self.faulty && self.options.ailing_disks;
+        self.world.ails.begun = self.faulty && self.options.ailing_disks;
         if self.faulty {
             self.world.regroups.begin(self.world.now + self.options.duration / 2);
             self.world.rifts.begin(self.world.now + self.options.duration + rifts::LAST);
@@ -409,7 +409,7 @@ mod tests {
         let (ambushes, disk_loss) = (false, false);
         let options = Options { osds: 9, faults: Faults::none(), ambushes, disk_loss, ..Options::new(4) };
         let mut run = prepared(&options);
-        (run.faulty, run.world.disks_ail) = (true, true);
+        (run.faulty, run.world.ails.begun) = (true, true);
         run.crash(run.cluster.osd(0), 1);
         assert!(!run.wait_for(Duration::from_secs(120), |_| false));
         let lives: u32 = (0..options.osds).map(|osd| run.world.nodes[run.cluster.osd(osd).0].life).sum();

@@ -1,6 +1,5 @@
 //! Faults as they strike, and what an operator does meanwhile.
 
-use crate::ailing::AILS_PER_FAULT;
 use crate::extent_disk::HELD_MAX;
 use crate::faults::Fault;
 use crate::node::{Disk, NodeId};
@@ -27,7 +26,7 @@ impl Run {
         let faults = self.options.faults;
         let Some(kind) = faults.pick(&mut self.world.rng).filter(|_| self.faulty) else { return };
         self.plan_fault();
-        self.world.ails_left = AILS_PER_FAULT;
+        self.world.ails.has_struck();
         if self.may_regroup() {
             return;
         }
@@ -40,8 +39,8 @@ impl Run {
             self.scrub_something();
         }
         self.look_for_scrub_errors();
-        if self.world.disks_ail && self.world.ails.chance(1, 4) {
-            let osd = self.world.ails.below(u64::from(self.options.osds)) as u32;
+        if self.world.ails.begun && self.world.ails.rng.chance(1, 4) {
+            let osd = self.world.ails.rng.below(u64::from(self.options.osds)) as u32;
             self.crash(self.cluster.osd(osd), 3);
         }
         self.may_fill_a_disk();
@@ -190,8 +189,7 @@ impl Run {
         self.world.empty_disks();
         let arrived = self.world.network.arrives_by() + HANDSHAKE_MAX;
         self.world.ambush = None;
-        self.world.disks_ail = false;
-        self.world.ailing.clear();
+        self.world.ails.end();
         self.world.regroups.end();
         for id in 0..self.world.nodes.len() {
             self.cluster.start(&mut self.world, NodeId(id));

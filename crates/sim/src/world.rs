@@ -10,7 +10,7 @@ mod disks;
 mod known_maps;
 mod streams;
 
-use crate::ailing::{AILS_PER_FAULT, Ailing};
+use crate::ailing::Ails;
 use crate::ambush::Ambush;
 use crate::check::deliveries::Deliveries;
 use crate::check::logs::Logs;
@@ -96,13 +96,8 @@ pub(crate) struct World {
     pub(crate) listener: Option<fn(&str)>,
     /// What waits for its moment.
     pub(crate) ambush: Option<Ambush>,
-    /// Whether disks hang, whose do, and whose machines will lose their power.
-    pub(crate) disks_ail: bool,
-    pub(crate) ailing: Vec<Ailing>,
-    /// How often that may still begin before the next fault.
-    pub(crate) ails_left: u32,
-    /// Decides all that: a stream of its own, so that the rest is drawn as without.
-    pub(crate) ails: Rng,
+    /// Whose disks hang, and whose machines will lose their power.
+    pub(crate) ails: Ails,
     /// Decides which disks fill up: one more.
     pub(crate) fills: Rng,
     /// What happens while the number of groups changes: another one.
@@ -142,10 +137,7 @@ impl World {
             log: VecDeque::new(),
             listener: None,
             ambush: None,
-            disks_ail: false,
-            ailing: Vec::new(),
-            ails_left: AILS_PER_FAULT,
-            ails: Rng::new(seed ^ 0x0061_696C_696E_6721),
+            ails: Ails::new(seed, options.racks),
             fills: Rng::new(seed ^ 0x0000_6669_6C6C_7321),
             regroups: Regroups::new(seed, options.regroups),
             rushes: Rushes::new(seed, options.rushes),

@@ -146,6 +146,9 @@ pub(crate) struct SimArgs {
     /// Whether sessions end between OSDs that both live while an object is on its way from one to the other
     #[arg(long, value_name = "BOOL")]
     rifts: Option<bool>,
+    /// Whether, where disks ail, all machines may lose their power at once
+    #[arg(long, value_name = "BOOL")]
+    racks: Option<bool>,
     /// How many kilobytes each machine's link carries a second; 0 is any number at once
     #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     link_kb_s: Option<u32>,
@@ -245,6 +248,7 @@ impl SimArgs {
             spell: self.spell.unwrap_or(usual.spell),
             rushes: self.rushes.unwrap_or(usual.rushes),
             rifts: self.rifts.unwrap_or(usual.rifts),
+            racks: self.racks.unwrap_or(usual.racks),
             link_kb_s: self.link_kb_s.unwrap_or(usual.link_kb_s),
             full_disks: self.full_disks.unwrap_or(usual.full_disks),
             snap_reads: self.snap_reads.unwrap_or(usual.snap_reads),

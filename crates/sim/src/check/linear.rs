@@ -10,7 +10,7 @@ use base::hash::{FixedHashMap, FixedHashSet};
 pub(crate) type Value = Option<Vec<u64>>;
 
 /// What a client asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Ask {
     /// Replace the value by this token.
     Write(u64),
@@ -25,7 +25,7 @@ pub(crate) enum Ask {
 }
 
 /// What the client was told.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Answer {
     /// Done.
     Done,
@@ -77,6 +77,16 @@ fn seen(operations: &[Operation]) -> Seen<'_> {
     seen
 }
 
+/// Stands for everything in a value that no read has seen, and is no token of a client's.
+const UNSEEN: u64 = u64::MAX;
+
+/// One value for all that hold something no read has seen: until they are replaced, nothing tells them apart. So what many
+/// have added at once, and nobody saw, need not be tried in every order.
+fn as_seen(value: Value, seen: &Seen<'_>) -> Value {
+    let is_seen = |tokens: &[u64]| tokens[0] != UNSEEN && tokens.last().is_some_and(|last| seen.contains_key(last));
+    value.map(|tokens| if is_seen(&tokens) { tokens } else { vec![UNSEEN] })
+}
+
 /// Whether a read has seen this happen elsewhere than after `value`.
 fn is_elsewhere(seen: &Seen<'_>, value: &Value, ask: Ask) -> bool {
     let before = match ask {
@@ -112,7 +122,8 @@ struct Timeline {
     previous: Vec<usize>,
     /// The operation, and whether this is its beginning.
     entries: Vec<(usize, bool)>,
-    /// Where each operation ends.
+    /// Where each operation begins, and ends.
+    begins: Vec<usize>,
     ends: Vec<usize>,
 }
 
@@ -127,21 +138,30 @@ impl Timeline {
         }
         // At one position beginnings come first: operations that touch are concurrent.
         marks.sort_by_key(|&(at, index, begins)| (at, !begins, index));
-        let mut ends = vec![0; operations.len()];
+        let (mut begins, mut ends) = (vec![0; operations.len()], vec![0; operations.len()]);
         let mut entries = vec![(usize::MAX, false)];
-        for (position, &(_, index, begins)) in marks.iter().enumerate() {
-            entries.push((index, begins));
-            if !begins {
-                ends[index] = position + 1;
-            }
+        for (position, &(_, index, is_begin)) in marks.iter().enumerate() {
+            entries.push((index, is_begin));
+            let places = if is_begin { &mut begins } else { &mut ends };
+            places[index] = position + 1;
         }
         let count = entries.len();
         Timeline {
             next: (1..=count).collect(),
             previous: (0..count).map(|i| i.wrapping_sub(1)).collect(),
             entries,
+            begins,
             ends,
         }
+    }
+
+    /// Where the first of those that are left ends.
+    fn first_end(&self) -> usize {
+        let mut at = self.next[HEAD];
+        while self.entries.get(at).is_some_and(|(_, begins)| *begins) {
+            at = self.next[at];
+        }
+        at
     }
 
     fn unlink(&mut self, at: usize) {
@@ -188,12 +208,12 @@ pub(crate) fn judge(operations: &[Operation]) -> Verdict {
         Ask::Delete | Ask::Read => true,
     };
     let likely: Vec<Operation> = operations.iter().filter(matters).cloned().collect();
-    if likely.len() < operations.len() && search(&likely, &seen) == Verdict::Explained {
+    if likely.len() < operations.len() && search(&likely, &seen, Appends::WhereSeen) == Verdict::Explained {
         return Verdict::Explained;
     }
-    match search(&operations, &seen) {
+    match search(&operations, &seen, Appends::WhereSeen) {
         // Where reads contradict one another, the whole search names the one that cannot be; if it comes to an end.
-        Verdict::Impossible(operation) => match search(&operations, &Seen::default()) {
+        Verdict::Impossible(operation) => match search(&operations, &seen, Appends::Anywhere) {
             Verdict::Undecided => Verdict::Impossible(operation),
             verdict => verdict,
         },
@@ -201,42 +221,86 @@ pub(crate) fn judge(operations: &[Operation]) -> Verdict {
     }
 }
 
-/// The deletions without an answer, in the order in which they were asked for. Each may happen whenever another one
-/// might: of those that can, it is enough to try the first.
-fn open_deletions(operations: &[Operation]) -> Vec<usize> {
-    let open = |index: &usize| operations[*index].answer.is_none() && operations[*index].ask == Ask::Delete;
-    let mut all: Vec<usize> = (0..operations.len()).filter(open).collect();
-    all.sort_by_key(|index| (operations[*index].asked_at, *index));
-    all
+/// Operations that do the same, as far as anybody can tell. Of several that may come next it is enough to try the one that
+/// ends first: in any order that explains all answers, it and the one that comes in its stead could change places.
+struct Alike {
+    /// The set that each operation belongs to.
+    set_of: Vec<usize>,
+    /// Each set in the order in which its operations end.
+    sets: Vec<Vec<usize>>,
 }
 
-fn search(operations: &[Operation], seen: &Seen<'_>) -> Verdict {
-    let deletions = open_deletions(operations);
+impl Alike {
+    fn new(operations: &[Operation], seen: &Seen<'_>, timeline: &Timeline) -> Alike {
+        let (mut sets, mut known) = (Vec::new(), FixedHashMap::default());
+        let token = |token: u64| if seen.contains_key(&token) { token } else { UNSEEN };
+        let set_of = operations.iter().enumerate().map(|(index, operation)| {
+            let ask = match operation.ask {
+                Ask::Write(written) => Ask::Write(token(written)),
+                Ask::Append(added) => Ask::Append(token(added)),
+                Ask::Create(first) => Ask::Create(token(first)),
+                ask @ (Ask::Delete | Ask::Read) => ask,
+            };
+            // Who was told nothing and has changed something would have been told that it is done.
+            let answer = operation.answer.as_ref().map_or(Answer::Done, |(_, answer)| answer.clone());
+            let set = *known.entry((ask, answer)).or_insert_with(|| {
+                sets.push(Vec::new());
+                sets.len() - 1
+            });
+            sets[set].push(index);
+            set
+        });
+        let set_of = set_of.collect();
+        sets.iter_mut().for_each(|set: &mut Vec<usize>| set.sort_by_key(|index| timeline.ends[*index]));
+        Alike { set_of, sets }
+    }
+
+    /// Whether no other one of its set that `may_be_next` ends before this operation.
+    fn is_first(&self, index: usize, may_be_next: impl Fn(usize) -> bool) -> bool {
+        let first = self.sets[self.set_of[index]].iter().find(|other| **other == index || may_be_next(**other));
+        first == Some(&index)
+    }
+}
+
+/// After what a token that a read has seen may have been added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Appends {
+    /// After what the read shows before it.
+    WhereSeen,
+    /// After anything.
+    Anywhere,
+}
+
+fn search(operations: &[Operation], seen: &Seen<'_>, appends: Appends) -> Verdict {
     let mut timeline = Timeline::new(operations);
+    let alike = Alike::new(operations, seen, &timeline);
     let mut value: Value = None;
     let mut explained = vec![0u64; operations.len().div_ceil(64)];
     let mut visited = FixedHashSet::default();
     let mut taken: Vec<(usize, Value)> = Vec::new();
     let mut farthest = 0;
     let mut at = timeline.next[HEAD];
+    // What begins before this may come next.
+    let mut first_end = timeline.first_end();
     for _ in 0..STEPS_MAX {
         let Some(&(index, begins)) = timeline.entries.get(at) else { return Verdict::Explained };
         let operation = &operations[index];
         if begins {
             let answer = operation.answer.as_ref().map(|(_, answer)| answer);
-            let after = step(&value, operation.ask, answer).filter(|_| !is_elsewhere(seen, &value, operation.ask));
+            let is_elsewhere = || appends == Appends::WhereSeen && is_elsewhere(seen, &value, operation.ask);
+            let after = step(&value, operation.ask, answer).filter(|_| !is_elsewhere()).map(|v| as_seen(v, seen));
             // Who was told nothing and has changed nothing need not have come.
             let after = after.filter(|after| answer.is_some() || *after != value);
-            let is_open = |index: &usize| explained[index / 64] >> (index % 64) & 1 == 0;
-            let first = || deletions.iter().copied().find(is_open);
-            let in_turn = answer.is_some() || operation.ask != Ask::Delete || first() == Some(index);
-            let after = after.filter(|_| in_turn);
+            let is_open = |index: usize| explained[index / 64] >> (index % 64) & 1 == 0;
+            let may_be_next = |other| is_open(other) && timeline.begins[other] < first_end;
+            let after = after.filter(|_| alike.is_first(index, may_be_next));
             explained[index / 64] ^= 1 << (index % 64);
             match after {
                 Some(after) if visited.insert((explained.clone(), after.clone())) => {
                     taken.push((at, core::mem::replace(&mut value, after)));
                     timeline.lift(at);
                     at = timeline.next[HEAD];
+                    first_end = timeline.first_end();
                 }
                 _ => {
                     explained[index / 64] ^= 1 << (index % 64);
@@ -256,6 +320,7 @@ fn search(operations: &[Operation], seen: &Seen<'_>) -> Verdict {
             explained[index / 64] ^= 1 << (index % 64);
             timeline.unlift(begin);
             at = timeline.next[begin];
+            first_end = timeline.first_end();
         }
     }
     Verdict::Undecided
@@ -264,6 +329,7 @@ fn search(operations: &[Operation], seen: &Seen<'_>) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Rng;
 
     fn op(asked_at: u64, ask: Ask, answer: Option<(u64, Answer)>) -> Operation {
         Operation { asked_at, ask, answer }
@@ -351,6 +417,23 @@ mod tests {
         assert_eq!(judge(&history), Verdict::Explained);
     }
 
+    /// Seed 7706: a dozen appends and writes waited together for a group, and a write hid all of them.
+    #[test]
+    fn what_many_did_at_once_and_nobody_saw_does_not_keep_a_history_from_being_judged() {
+        let mut history: Vec<Operation> = (0..24).map(|token| done(1 + token, 100, Ask::Append(token))).collect();
+        history.push(done(30, 101, Ask::Delete));
+        history.push(done(31, 102, Ask::Write(50)));
+        history.push(read(103, 104, &[50]));
+        assert_eq!(judge(&history), Verdict::Explained);
+        history.push(done(105, 106, Ask::Append(60)));
+        history.push(done(107, 108, Ask::Create(61)));
+        assert_eq!(judge(&history), Verdict::Impossible(history[28].clone()));
+        // Something is there of which only a part was seen.
+        history.truncate(28);
+        history.push(read(107, 108, &[50]));
+        assert_eq!(judge(&history), Verdict::Impossible(history[28].clone()));
+    }
+
     #[test]
     fn an_unanswered_write_that_no_read_saw_may_explain_what_is_there() {
         let unknown = op(1, Ask::Write(7), None);
@@ -383,5 +466,57 @@ mod tests {
             history.push(read(at + 7, at + 8, &tokens));
         }
         assert_eq!(judge(&history), Verdict::Explained);
+    }
+
+    /// Whether an order explains everything, by trying all.
+    fn is_explained(left: &[Operation], value: &Value) -> bool {
+        let end = |operation: &Operation| operation.answer.as_ref().map_or(u64::MAX, |(at, _)| *at);
+        let first_end = left.iter().map(end).min().unwrap_or(u64::MAX);
+        left.iter().all(|operation| operation.answer.is_none())
+            || (0..left.len()).filter(|at| left[*at].asked_at <= first_end).any(|at| {
+                let mut rest = left.to_vec();
+                let next = rest.remove(at);
+                let answer = next.answer.as_ref().map(|(_, answer)| answer);
+                step(value, next.ask, answer).is_some_and(|after| is_explained(&rest, &after))
+            })
+    }
+
+    /// Operations that overlap, done in some order; some answers get lost, and some are other ones'.
+    fn some_history(rng: &mut Rng) -> Vec<Operation> {
+        let (mut value, mut history, mut time) = (None, Vec::new(), 0);
+        for token in 0..3 + rng.below(5) {
+            let kinds = [Ask::Write(token), Ask::Append(token), Ask::Create(token), Ask::Delete, Ask::Read, Ask::Read];
+            let ask = kinds[rng.below(6) as usize];
+            let answers = [Answer::Done, Answer::NotFound, Answer::Exists];
+            let fits = |answer: &&Answer| step(&value, ask, Some(answer)).is_some();
+            let seen = Answer::Value(value.clone().unwrap_or_default());
+            let answer = answers.iter().find(fits).cloned().unwrap_or(seen);
+            value = step(&value, ask, None).expect("without an answer all is well");
+            time += 1 + rng.below(3);
+            let (before, after) = (rng.below(1 + time.min(8)), rng.below(8));
+            history.push(op(time - before, ask, (!rng.chance(1, 4)).then_some((time + after, answer))));
+        }
+        for _ in 0..rng.below(4) {
+            let (a, b) = (rng.below(history.len() as u64) as usize, rng.below(history.len() as u64) as usize);
+            let other = history[b].answer.as_ref().map(|(_, answer)| answer.clone());
+            if let (Some((_, answer)), Some(other)) = (&mut history[a].answer, other) {
+                *answer = other;
+            }
+        }
+        history
+    }
+
+    #[test]
+    fn what_the_search_leaves_out_changes_no_verdict() {
+        let mut rng = Rng::new(1);
+        let mut explained = 0;
+        for _ in 0..20_000 {
+            let history = some_history(&mut rng);
+            let verdict = judge(&history);
+            let is_explained = is_explained(&history, &None);
+            assert_eq!(verdict == Verdict::Explained, is_explained, "{verdict:?}: {history:#?}");
+            explained += usize::from(is_explained);
+        }
+        assert!((5_000..15_000).contains(&explained), "{explained}");
     }
 }

@@ -310,7 +310,7 @@ impl Walk<'_> {
 
     fn object(&mut self, object: &Object) -> Result<(), String> {
         self.report.objects += 1;
-        for run in object.runs() {
+        for run in object.blocks.runs() {
             if !self.sb.geometry.is_data(run) {
                 return Err("is an object whose data lies where none can be".to_owned());
             }
@@ -333,9 +333,9 @@ impl Walk<'_> {
     }
 
     fn data(&mut self, object: &Object) {
-        let crcs: Vec<u32> = object.all_mapped().map(|(_, mapped)| mapped.crc).collect();
+        let crcs: Vec<u32> = object.blocks.all().map(|(_, mapped)| mapped.crc).collect();
         let mut crcs = crcs.into_iter();
-        for run in object.runs() {
+        for run in object.blocks.runs() {
             let mut at = run.start;
             while at < run.end() {
                 let count = (run.end() - at).min(256);

@@ -247,7 +247,7 @@ pub(crate) fn clear(db: &mut Db, stretch: Stretch, count: u32) -> Result<(), Fau
     }
     let last = found.len() < count as usize;
     for (key, object) in found {
-        object.runs().into_iter().for_each(|run| db.drop_blocks(run));
+        object.blocks.runs().into_iter().for_each(|run| db.drop_blocks(run));
         if object.has_omap {
             db.active.table.remove_range(keys::omap(object.number), keys::omap_end(object.number));
         }
@@ -400,7 +400,7 @@ impl<'a> Work<'a> {
     fn remove(&mut self, slot: usize) {
         let Some(object) = self.slots[slot].object.take() else { return };
         self.slots[slot].changed = true;
-        self.holds.extend(object.runs().into_iter().map(Hold::Drop));
+        self.holds.extend(object.blocks.runs().into_iter().map(Hold::Drop));
         if object.has_omap {
             self.clear_map(object.number);
         }
@@ -414,7 +414,7 @@ impl<'a> Work<'a> {
         self.load(to)?;
         self.remove(to);
         let mut copy = self.object(from).clone();
-        self.holds.extend(copy.runs().into_iter().map(Hold::Add));
+        self.holds.extend(copy.blocks.runs().into_iter().map(Hold::Add));
         let original = copy.number;
         copy.number = self.new_number();
         if copy.has_omap {

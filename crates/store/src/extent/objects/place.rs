@@ -7,8 +7,8 @@
 use crate::extent::device::aligned;
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::log::record::{DirectWrite, cut};
+use crate::extent::objects::block_map::Mapped;
 use crate::extent::objects::execute::{Hold, Work};
-use crate::extent::objects::object::Mapped;
 use crate::extent::state::db::part;
 use crate::extent::tree::Fault;
 use base::checksum::{CRC_SEED, crc32c};
@@ -57,7 +57,7 @@ impl Work<'_> {
     }
 
     fn map(&mut self, slot: usize, index: u64, mapped: Mapped) {
-        let Some(old) = self.object(slot).map(index, mapped) else { return };
+        let Some(old) = self.object(slot).blocks.map(index, mapped) else { return };
         match self.holds.last_mut() {
             Some(Hold::Drop(run)) if run.end() == old.block => run.len += 1,
             _ => self.holds.push(Hold::Drop(BlockRun::new(old.block, 1))),
@@ -73,7 +73,7 @@ impl Work<'_> {
 
     /// The content of a block of the object with a part of it changed.
     fn merged(&mut self, slot: usize, index: u64, change: impl FnOnce(&mut [u8])) -> Result<Bytes, Fault> {
-        let mut data = match self.object(slot).mapped(index) {
+        let mut data = match self.object(slot).blocks.mapped(index) {
             Some(mapped) => self.content(mapped)?.to_vec(),
             None => vec![0; BLOCK_BYTES],
         };
@@ -166,7 +166,7 @@ impl Work<'_> {
 
     /// Makes a part of a block zeros, where it is mapped.
     fn zero_part(&mut self, slot: usize, index: u64, from: usize, to: usize) -> Result<(), Fault> {
-        if from >= to || self.object(slot).mapped(index).is_none() {
+        if from >= to || self.object(slot).blocks.mapped(index).is_none() {
             return Ok(());
         }
         let content = self.merged(slot, index, |old| old[from..to].fill(0))?;
@@ -177,7 +177,7 @@ impl Work<'_> {
 
     fn unmap(&mut self, slot: usize, first: u64, end: u64) {
         let mut dropped = Vec::new();
-        self.object(slot).unmap(first, end, &mut dropped);
+        self.object(slot).blocks.unmap(first, end, &mut dropped);
         self.holds.extend(dropped.into_iter().map(Hold::Drop));
     }
 

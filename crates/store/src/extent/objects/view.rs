@@ -114,7 +114,7 @@ fn clipped(object: &Object, extent: Extent) -> Option<(u64, u64)> {
 
 fn allocated(object: &Object, extent: Extent) -> Vec<Extent> {
     let Some((from, to)) = clipped(object, extent) else { return Vec::new() };
-    let runs = object.mapped_in(from / BLOCK, to.div_ceil(BLOCK));
+    let runs = object.blocks.mapped_in(from / BLOCK, to.div_ceil(BLOCK));
     let cut = |offset: u64, end: u64| Extent { offset: offset.max(from), len: end.min(to) - offset.max(from) };
     runs.into_iter().map(|run| cut(run.start * BLOCK, run.end() * BLOCK)).collect()
 }
@@ -133,7 +133,7 @@ fn plan(db: &mut Db, object: &Object, extent: Extent, uncached: bool) -> Vec<Pie
     while at < end {
         let (index, from) = (at / BLOCK, (at % BLOCK) as usize);
         let len = (BLOCK as usize - from).min((end - at) as usize);
-        let Some(mapped) = object.mapped(index) else {
+        let Some(mapped) = object.blocks.mapped(index) else {
             (at, hole) = (at + len as u64, hole + len);
             continue;
         };
@@ -166,7 +166,7 @@ fn plan(db: &mut Db, object: &Object, extent: Extent, uncached: bool) -> Vec<Pie
 
 /// How many blocks of an object, from one on, lie one after the other on the device, `max` at the most.
 fn in_a_row(object: &Object, index: u64, block: u64, max: u64) -> u64 {
-    let follows = |ahead: &u64| object.mapped(index + ahead).is_some_and(|mapped| mapped.block == block + ahead);
+    let follows = |ahead: &u64| object.blocks.mapped(index + ahead).is_some_and(|mapped| mapped.block == block + ahead);
     1 + (1..max).take_while(follows).count() as u64
 }
 

@@ -12,7 +12,8 @@
 use crate::contract::StoreError;
 use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, BlockRun, Geometry};
-use crate::extent::objects::object::{Mapped, Object};
+use crate::extent::objects::block_map::Mapped;
+use crate::extent::objects::object::Object;
 use crate::extent::space::Space;
 use crate::extent::space::shared::Shared;
 use crate::extent::state::cache::Cache;

@@ -37,7 +37,7 @@ impl Entry {
     /// About how many blocks the value takes; none where a page of the usual size holds several.
     fn large_blocks(&self) -> u64 {
         match self {
-            Entry::Object(object) => object.chunks_held() as u64 / CHUNKS_A_BLOCK,
+            Entry::Object(object) => object.blocks.chunks_held() as u64 / CHUNKS_A_BLOCK,
             Entry::Raw(value) => value.len() as u64 / BLOCK,
             Entry::Gone => 0,
         }

@@ -10,7 +10,7 @@
 use crate::extent::device::room_to_fill;
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::objects::object::Object;
-use crate::extent::tree::keys::Key;
+use crate::extent::tree::key::Key;
 use crate::extent::tree::page::Page;
 use base::hash::FixedHashMap;
 use bytes::Bytes;

@@ -20,7 +20,8 @@ use crate::extent::state::cache::Cache;
 use crate::extent::state::collection::{Collection, Stretch};
 use crate::extent::state::fresh::Fresh;
 use crate::extent::state::memtable::{Entry, Memtable, Said};
-use crate::extent::tree::keys::{self, Key};
+use crate::extent::tree::key::Key;
+use crate::extent::tree::keys;
 use crate::extent::tree::page::{Page, PagePtr};
 use crate::extent::tree::{self, Fault, Pages, TreeScan};
 use crate::id::CollectionId;
@@ -236,7 +237,7 @@ impl Db {
     }
 
     /// The value at a key that is no object's.
-    pub(crate) fn raw(&mut self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+    pub(crate) fn raw(&mut self, key: &Key) -> Result<Option<Bytes>, Fault> {
         for layer in [&self.active, &self.frozen] {
             match layer.table.look(key) {
                 Said::Entry(Entry::Raw(value)) => return Ok(Some(value.clone())),

@@ -7,8 +7,9 @@
 
 use crate::extent::layout::BLOCK;
 use crate::extent::objects::object::Object;
-use crate::extent::tree::keys::Key;
+use crate::extent::tree::key::Key;
 use bytes::Bytes;
+use core::borrow::Borrow;
 use core::ops::Bound;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as MapEntry;
@@ -20,7 +21,7 @@ use wire::Encoder;
 const CHUNKS_A_BLOCK: u64 = 12;
 
 /// What an entry takes beside its key and value: its place in the map, and what the allocator rounds up.
-const ENTRY_OVERHEAD: usize = 128;
+const ENTRY_OVERHEAD: usize = 152;
 
 /// What a key has.
 #[derive(Clone, Debug)]
@@ -92,10 +93,13 @@ impl Memtable {
         self.puts.is_empty() && self.ranges.is_empty()
     }
 
-    pub(crate) fn look(&self, key: &[u8]) -> Said<'_> {
+    pub(crate) fn look<K: Ord + AsRef<[u8]> + ?Sized>(&self, key: &K) -> Said<'_>
+    where
+        Key: Borrow<K>,
+    {
         match self.puts.get(key) {
             Some(entry) => Said::Entry(entry),
-            None if self.removes(key) => Said::Removed,
+            None if self.removes(key.as_ref()) => Said::Removed,
             None => Said::Nothing,
         }
     }

@@ -6,6 +6,7 @@
 //! Invariant: for two objects of a collection, the order of their keys is the order of their ids.
 
 use crate::extent::state::collection::Stretch;
+use crate::extent::tree::key::Key;
 use crate::hash_range::HashRange;
 use crate::id::{CollectionId, ObjectId};
 use base::{PgId, PoolId, SnapId};
@@ -29,9 +30,6 @@ pub(crate) struct CollectionNumber(pub(crate) u64);
 /// Numbers an object for good, through renames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct ObjectNumber(pub(crate) u64);
-
-/// A key.
-pub(crate) type Key = Box<[u8]>;
 
 pub(crate) fn collection(id: CollectionId) -> Key {
     let mut key = vec![COLLECTION];

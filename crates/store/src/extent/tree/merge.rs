@@ -10,7 +10,7 @@ use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::state::db::Db;
 use crate::extent::state::memtable::{Memtable, Said};
-use crate::extent::tree::keys::Key;
+use crate::extent::tree::key::Key;
 use crate::extent::tree::page::{self, PAGE_BYTES, Page, PagePtr, entry_bytes};
 use crate::extent::tree::{Fault, Pages, check_level};
 use base::checksum::{CRC_SEED, crc32c};

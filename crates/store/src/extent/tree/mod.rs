@@ -3,12 +3,13 @@
 //! Owns the way from the root to a leaf. A page that is not in memory ends the attempt: the caller has it read and asks
 //! again. Pages never change, so an attempt may be repeated at will.
 
+pub(crate) mod key;
 pub(crate) mod keys;
 pub(crate) mod merge;
 pub(crate) mod page;
 
 use crate::contract::StoreError;
-use crate::extent::tree::keys::Key;
+use crate::extent::tree::key::Key;
 use crate::extent::tree::page::{Page, PagePtr};
 use bytes::Bytes;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 
 use crate::extent::device::IoBuf;
 use crate::extent::layout::BLOCK;
-use crate::extent::tree::keys::Key;
+use crate::extent::tree::key::Key;
 use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
 use wire::{Decoder, Malformed};

@@ -127,3 +127,28 @@ fn two_rotten_objects_that_are_copied_to_each_other_do_not_wait_for_each_other()
         }
     }
 }
+
+/// A member that was away could not be given what the primary could not read, and lacked it until a client read it.
+#[test]
+fn a_member_that_lacks_what_rots_on_the_primary_gets_it_from_another() {
+    for size in [3, 2] {
+        let mut c = Cluster::new(44, 3, size, 1, 1);
+        assert_eq!(c.write("o", b"first"), 0);
+        let (pg, _, primary) = c.locate("o");
+        let away = c.map.pg_to_up_acting(pg).acting[1].0;
+        c.kill(away);
+        c.mark_down(away);
+        c.settle();
+        assert_eq!(c.write("o", b"second"), 0);
+        rot(&mut c, primary, "o");
+        c.start(away);
+        c.settle();
+        let told = c.log.iter().filter(|line| line.contains("others are asked for it")).count();
+        assert_eq!(told, 1, "once for each copy that rots: {:#?}", c.log);
+        assert_eq!(c.rotten.is_empty(), size == 3, "it is replaced where somebody has a good one");
+        if size == 3 {
+            assert_eq!(c.read("o").as_deref(), Ok(&b"second"[..]));
+            assert_eq!(c.store(away).held_bytes(), c.store(primary).held_bytes());
+        }
+    }
+}

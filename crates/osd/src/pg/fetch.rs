@@ -22,7 +22,7 @@ use crate::ops::state::{INFO_ATTR, ObjectInfo};
 use base::{Bug, EVersion, Epoch, OsdId, SnapId};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
-use store::{AttrsWant, Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat};
+use store::{AttrsWant, Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat, StoreError};
 use wire::messages::{PgPull, PgPush, PgRecovered};
 use wire::net::{ConnId, Envelope};
 use wire::{Decode, Encode};
@@ -253,6 +253,14 @@ impl Pg {
         };
         let what = ReadWhat::Object(id, want);
         core.read(self.id, PgRead::Piece(conn, pull), ReadRequest { collection: self.collection(), what });
+    }
+
+    /// The store cannot read what was pulled. The primary's copy is mended when those who wait for it have been told.
+    pub(super) fn piece_failed(&mut self, core: &mut Core, conn: ConnId, pull: &PgPull, error: &StoreError) {
+        if let (Ok(id), StoreError::Corrupt(_) | StoreError::Device) = (ObjectId::from_bytes(&pull.object), error) {
+            self.recovery.own_copy_is_bad(&id.with_snap(SnapId::HEAD));
+        }
+        self.answer_unknown(core, conn, pull);
     }
 
     /// Answers a pull that cannot be answered.

@@ -426,7 +426,7 @@ impl Pg {
                     PgRead::Request(request) => self.request_failed(core, request, &error),
                     PgRead::AtReplica(request, _) => replica_reads::to_primary(core, request),
                     PgRead::Listing(listing) => self.listing_failed(core, *listing),
-                    PgRead::Piece(conn, pull) => self.answer_unknown(core, conn, &pull),
+                    PgRead::Piece(conn, pull) => self.piece_failed(core, conn, &pull, &error),
                     PgRead::OwnRecord(head, _) => self.fetch_failed(core, &head),
                     PgRead::Damaged(head, interval) => self.damaged_read(core, &head, interval, None),
                     PgRead::ScrubRange(round) => self.range_failed(core, round),

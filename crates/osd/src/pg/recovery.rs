@@ -64,7 +64,9 @@ pub struct Recovery {
     /// Some of them, which an operator gives up.
     pub(super) giving_up: Option<GivingUp>,
     /// Objects that a member could not be given: their store or ours fails.
-    stalled: BTreeSet<ObjectId>,
+    pub(super) stalled: BTreeSet<ObjectId>,
+    /// Objects on their way to members whose copy here turned out to be unreadable.
+    bad_here: BTreeSet<ObjectId>,
     /// The part of a member's filling that is being looked at.
     pub(super) part: Option<Part>,
     /// Listings that wait until this OSD lacks nothing.
@@ -106,6 +108,13 @@ impl Recovery {
         self.complete = false;
         self.stalled.remove(head);
         self.unfound.remove(head);
+    }
+
+    /// The copy here, which members are to fetch, cannot be read.
+    pub(super) fn own_copy_is_bad(&mut self, head: &ObjectId) {
+        if matches!(self.under_way.get(head), Some(Work::Pushing(_))) {
+            self.bad_here.insert(head.clone());
+        }
     }
 
     /// Whether objects are on their way.
@@ -453,8 +462,20 @@ impl Pg {
             queue.readers -= 1;
         }
         self.end_work(core, head);
+        self.mend_if_bad(core, head);
         self.pump(core, head);
         self.go_on_recovering(core);
+    }
+
+    /// Members could not be given what cannot be read here: another member may have a good copy, which all of them get then,
+    /// as in Ceph, which calls its own copy missing then (v16.2 `src/osd/PrimaryLogPG.cc`, `prep_object_replica_pushes`).
+    fn mend_if_bad(&mut self, core: &mut Core, head: &ObjectId) {
+        let need = |member: &Member| member.missing.get(head).map(|need| need.version);
+        let version = self.recovery.members.values().find_map(need);
+        if let (true, Some(version)) = (self.recovery.bad_here.remove(head), version) {
+            core.log(Level::Error, format!("pg {}: {head:?} cannot be read here, others are asked for it", self.id));
+            self.mend(core, head, version);
+        }
     }
 
     /// What was asked of `osd`, or its answers, may be lost: asks again.
@@ -510,6 +531,9 @@ impl Pg {
             }
             beside += 1;
         }
+        // Who serves beyond those who should stands in for places that nobody is to fill yet.
+        let stands_in = self.sets.acting.iter().filter(|osd| !self.sets.up.contains(osd)).count() as u64;
+        lacking.misplaced += objects * stands_in.saturating_sub(beside);
         lacking
     }
 

@@ -73,7 +73,7 @@ impl Pg {
     }
 
     /// This OSD's copy of an object is wrong: it counts as missing until it is replaced by one of this version.
-    fn mend(&mut self, core: &mut Core, head: &ObjectId, version: EVersion) {
+    pub(in crate::pg) fn mend(&mut self, core: &mut Core, head: &ObjectId, version: EVersion) {
         self.missing.add(head.clone(), Need::whole(version, false));
         self.mending.insert(head.clone());
         if let Some(queue) = self.objects.get_mut(head) {
@@ -151,6 +151,8 @@ impl Pg {
     pub(in crate::pg) fn mending_failed(&mut self, core: &mut Core, head: &ObjectId) {
         self.mending.remove(head);
         self.missing.remove(head);
+        // Who lacks it cannot be given it from here.
+        self.recovery.stalled.insert(head.clone());
         self.scrubbing.failed_repair |= self.info.scrubs.errors() > 0 || self.scrubbing.check;
         let text = format!("{} {}:{head:?} : no good copy to repair it from", self.id, self.id.pool);
         core.cluster_log.line(core.now, ClusterLevel::ERROR, text);

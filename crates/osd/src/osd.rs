@@ -500,7 +500,7 @@ impl Osd {
     /// The PGs that this OSD leads and that are not active and clean, each with its state and, if it is down, why.
     pub fn unsettled(&self) -> Vec<(PgId, String)> {
         let one = |pg: &Pg| {
-            let why = pg.down_because().map_or(String::new(), |why| format!(" ({why})"));
+            let why = pg.stuck().map_or(String::new(), |stuck| format!(" ({})", stuck.why));
             (pg.id, format!("{}{why}", crate::stats::pg_state(&self.core, pg)))
         };
         self.pgs_in_order(|pg| pg.is_primary() && !pg.is_at_rest()).into_iter().map(one).collect()

@@ -181,9 +181,10 @@ fn progress_of(pg: &Pg, osd: OsdId) -> Option<Progress> {
 pub(crate) fn state_name(pg: &Pg) -> &'static str {
     match &pg.role {
         Role::Active(_) | Role::Peered(_) => "Started/Primary/Active",
-        Role::Peering(peering) => match peering.step {
+        Role::Peering(peering) => match &peering.step {
             Step::Asking(_) => "Started/Primary/Peering/GetInfo",
             Step::Fetching(_) => "Started/Primary/Peering/GetLog",
+            Step::Down(stuck) if stuck.blocked_by.is_empty() => "Started/Primary/Peering/Incomplete",
             Step::Down(_) => "Started/Primary/Peering/Down",
             Step::Remapping => "Started/Primary/Peering/WaitActingChange",
             Step::Promising => "Started/Primary/Peering/WaitUpThru",
@@ -197,9 +198,13 @@ pub(crate) fn state_name(pg: &Pg) -> &'static str {
 fn step_value(pg: &Pg) -> Value {
     let entered = if pg.is_active() { pg.last_active } else { pg.last_change };
     let mut value = object! { "name" => state_name(pg), "enter_time" => local_time(entered) };
-    if let Some(why) = pg.down_because() {
-        value.push("blocked", why);
-    }
+    let Some(stuck) = pg.stuck() else { return value };
+    value.push("blocked", stuck.why);
+    let osds = stuck.blocked_by.iter();
+    value.push("down_osds_we_would_probe", osds.clone().map(|osd| Value::from(osd.0)).collect::<Vec<_>>());
+    let help = "starting or marking this osd lost may let us proceed";
+    let one = |osd: &OsdId| object! { "osd" => osd.0, "comment" => help };
+    value.push("peering_blocked_by", osds.map(one).collect::<Vec<_>>());
     value
 }
 

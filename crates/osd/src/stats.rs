@@ -138,7 +138,8 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
         Role::Active(_) if pg.snaps.turn.is_some() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM),
         Role::Active(_) if pg.snaps.has_to_trim() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM_WAIT),
         Role::Active(_) => PgState::ACTIVE.with(PgState::CLEAN),
-        Role::Peering(peering) => match peering.step {
+        Role::Peering(peering) => match &peering.step {
+            Step::Down(stuck) if stuck.blocked_by.is_empty() => PgState::INCOMPLETE,
             Step::Down(_) => PgState::DOWN,
             Step::Activating { .. } => PgState::ACTIVATING.with(creating),
             Step::Asking(_) | Step::Remapping | Step::Fetching(_) | Step::Promising => PgState::PEERING.with(creating),
@@ -150,6 +151,8 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
         Role::Peered(_) => PgState::PEERED,
         Role::Waiting | Role::Replica(..) => PgState::default(),
     };
+    // Of one that is down or incomplete nothing is known that would have a size.
+    let undersized = undersized && pg.stuck().is_none();
     if undersized {
         state = state.with(PgState::UNDERSIZED);
     }
@@ -160,7 +163,7 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
             state = state.with(PgState::DEGRADED);
         }
         state = state.with(recovery_state(pg, lacking.unfound > 0));
-    } else if undersized && pg.info.totals.objects > 0 && !state.contains(PgState::DOWN) {
+    } else if undersized && pg.info.totals.objects > 0 {
         state = state.with(PgState::DEGRADED);
     }
     if pg.sets.up != pg.sets.acting {
@@ -242,6 +245,10 @@ pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
     let now = UTime::from(core.now);
     let since = |is: bool| if is { now } else { UTime::from(pg.last_change) };
     let active = state.contains(PgState::ACTIVE);
+    let blocked_by = match &pg.role {
+        Role::Peering(peering) => peering.blocked_by().into_iter().collect(),
+        _ => Vec::new(),
+    };
     PgStat {
         version: pg.info.last_update,
         reported_seq: counters.reported,
@@ -275,6 +282,7 @@ pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
         last_became_active: UTime::from(pg.last_active),
         last_became_peered: UTime::from(pg.last_active),
         mapping_epoch: pg.since,
+        blocked_by,
         snaptrimq_len: u32::try_from(pg.snaps.to_trim().size()).unwrap_or(u32::MAX),
         purged_snaps: pg.snaps.purged.clone(),
         ..PgStat::default()

@@ -395,6 +395,7 @@ fn a_group_is_down_until_who_saw_its_last_writes_is_lost() {
         c.start(left);
         c.settle();
         assert_eq!((c.active(), stat(&c).state.contains(PgState::DOWN)), (0, true), "{:#?}", c.log);
+        assert_eq!(stat(&c).blocked_by, [OsdId(last)]);
         let (pg, _, _) = c.locate("old");
         c.make_anew(pg);
         c.settle();

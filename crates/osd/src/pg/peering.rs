@@ -59,7 +59,7 @@ pub enum Step {
     /// Waits for these OSDs' records.
     Asking(BTreeSet<OsdId>),
     /// Not enough is known: waits for another map.
-    Down(&'static str),
+    Down(Stuck),
     /// Waits for a map in which others serve.
     Remapping,
     /// Waits for this OSD's log.
@@ -75,6 +75,15 @@ pub enum Step {
         /// The own record is durable.
         stored: bool,
     },
+}
+
+/// Why peering cannot go on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stuck {
+    /// In words.
+    pub why: &'static str,
+    /// Those who are down and may know what is needed. Where there are none nobody can be waited for: the PG is incomplete.
+    pub blocked_by: BTreeSet<OsdId>,
 }
 
 /// A peering.
@@ -111,6 +120,14 @@ impl Peering {
             Step::Asking(waiting) => waiting.clone(),
             Step::Fetching(osd) => BTreeSet::from([*osd]),
             _ => BTreeSet::new(),
+        }
+    }
+
+    /// Whom an operator may have to help, for it to go on.
+    pub fn blocked_by(&self) -> BTreeSet<OsdId> {
+        match &self.step {
+            Step::Down(stuck) => stuck.blocked_by.clone(),
+            _ => self.waits_for(),
         }
     }
 }
@@ -208,8 +225,10 @@ impl Pg {
         let id = peering.id;
         match authority(peering, core, self) {
             Err(why) => {
-                core.log(Level::Warn, format!("pg {}: down: {why}", self.id));
-                self.set_step(core, Step::Down(why));
+                let blocked_by = self.who_might_know(core);
+                let state = if blocked_by.is_empty() { "incomplete" } else { "down" };
+                core.log(Level::Warn, format!("pg {}: {state}: {why}", self.id));
+                self.set_step(core, Step::Down(Stuck { why, blocked_by }));
             }
             // Nobody ever had it: it is new. If it is not, older copies are to be told from what is written from now on.
             Ok(None) => {
@@ -282,10 +301,20 @@ impl Pg {
         self.set_step(core, Step::Remapping);
     }
 
+    /// Members of the past who are down and not given up.
+    fn who_might_know(&self, core: &Core) -> BTreeSet<OsdId> {
+        let is_awaited = |osd: OsdId, until: Epoch| {
+            let info = core.map.info(osd);
+            !core.map.is_up(osd) && info.is_some_and(|info| info.lost_at <= until)
+        };
+        let past = core_history(core, self, self.unclean_since());
+        past.flat_map(|i| i.acting.iter().filter(|osd| is_awaited(**osd, i.last)).copied()).collect()
+    }
+
     /// Why peering cannot go on, where it cannot.
-    pub fn down_because(&self) -> Option<&'static str> {
+    pub fn stuck(&self) -> Option<&Stuck> {
         let Role::Peering(peering) = &self.role else { return None };
-        if let Step::Down(why) = peering.step { Some(why) } else { None }
+        if let Step::Down(stuck) = &peering.step { Some(stuck) } else { None }
     }
 
     /// Whether there are enough members to serve.

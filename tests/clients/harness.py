@@ -125,9 +125,10 @@ class OwnCluster(unittest.TestCase):
 
 @contextlib.contextmanager
 def running(directory, *flags, options=None):
-    """A fresh cluster that is stopped at the end, also when a test fails."""
+    """A fresh cluster that is stopped at the end, also when a test fails. Many tests mark OSDs down, one after the other: more
+    often than an OSD would come back."""
     cluster = Loligo(directory)
-    cluster.up(*flags, options=options)
+    cluster.up(*flags, options={"osd_max_markdown_count": 1000, **(options or {})})
     try:
         yield cluster
     finally:

@@ -40,9 +40,12 @@ class Recovery(OwnCluster):
         states = self.status()["pgmap"]["pgs_by_state"]
         return [state["state_name"] for state in states] == ["active+clean"]
 
-    def is_up(self, osd):
+    def node(self, osd):
         nodes = json.loads(run("ceph", "osd", "dump", "--format", "json", conf=self.conf).stdout)["osds"]
-        return next(node["up"] for node in nodes if node["osd"] == osd) == 1
+        return next(node for node in nodes if node["osd"] == osd)
+
+    def is_up(self, osd):
+        return self.node(osd)["up"] == 1
 
     def kill(self, osd):
         pid = self.cluster.pids()[f"osd.{osd}"]
@@ -109,6 +112,20 @@ class Recovery(OwnCluster):
         job = json.loads(out[out.index("{"):])["jobs"][0]
         self.assertEqual(job["error"], 0)
         self.assertEqual(job["read"]["total_ios"], job["write"]["total_ios"])
+        wait_for(self.is_clean, "everything is clean", seconds=120)
+
+    def test_an_osd_that_is_marked_down_too_often_stays_down_until_it_is_started_anew(self):
+        run("ceph", "config", "set", "osd", "osd_max_markdown_count", 2, conf=self.conf)
+        for _ in range(2):
+            before = self.node(1)["up_from"]
+            run("ceph", "osd", "down", "1", conf=self.conf)
+            wait_for(lambda: self.is_up(1) and self.node(1)["up_from"] > before, "osd.1 is back")
+        run("ceph", "osd", "down", "1", conf=self.conf)
+        told = "osd.1 marked down 3 > osd_max_markdown_count 2 in last 600 seconds"
+        wait_for(lambda: told in run("ceph", "log", "last", "20", conf=self.conf).stdout, "the cluster log says why")
+        self.assertFalse(self.is_up(1))
+        self.kill(1)
+        self.start(1)
         wait_for(self.is_clean, "everything is clean", seconds=120)
 
 

@@ -333,6 +333,10 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("osd_heartbeat_interval", Int, "6", "Seconds between pings of peers").min(1.0).max(60.0),
     option("osd_heartbeat_grace", Int, "20", "Seconds without an answer before a peer is reported"),
     option("osd_heartbeat_min_peers", Int, "10", "OSDs that an OSD watches at least, whether they share data or not"),
+    option("osd_max_markdown_count", Int, "5", "Times an OSD may be marked down in a period before it stays down")
+        .min(0.0),
+    option("osd_max_markdown_period", Int, "600", "Seconds in which markdowns of an OSD that lives are counted")
+        .min(0.0),
     option("osd_beacon_report_interval", Int, "60", "Seconds between beacons to the monitor").min(1.0),
     option("osd_mon_report_interval", Int, "5", "Seconds between reports to the monitor").min(1.0).nowhere(),
     option("osd_min_pg_log_entries", Uint, "250", "Log entries a placement group keeps at least").min(1.0),

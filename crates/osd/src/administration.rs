@@ -4,7 +4,7 @@
 
 use crate::commands;
 use crate::counters::QosCounters;
-use crate::limits::{LOG_ENTRIES_MAX, PUSH_BYTES_MAX, PUSH_BYTES_MIN};
+use crate::limits::{LOG_ENTRIES_MAX, MARKDOWNS_MAX, PUSH_BYTES_MAX, PUSH_BYTES_MIN};
 use crate::neighbours::Neighbourhood;
 use crate::ops::tuning::Tuning;
 use crate::osd::Osd;
@@ -81,6 +81,8 @@ impl Osd {
         self.core.complaint = seconds("osd_op_complaint_time");
         self.core.trims.set(seconds("osd_snap_trim_sleep").min(Duration::from_secs(3600)));
         self.life.beacon_interval = seconds("osd_beacon_report_interval").max(Duration::from_secs(1));
+        let markdowns = settings.number("osd_max_markdown_count").clamp(0.0, MARKDOWNS_MAX) as usize;
+        self.life.markdowns.set(markdowns, seconds("osd_max_markdown_period"));
         self.core.heartbeats.set(seconds("osd_heartbeat_interval"), seconds("osd_heartbeat_grace"));
         let [least, reporters] = ["osd_heartbeat_min_peers", "mon_osd_min_down_reporters"]
             .map(|name| settings.number(name).max(0.0) as usize);

@@ -160,6 +160,11 @@ impl Osd {
                 let text = format!("Monitor daemon marked osd.{me} down, but it is still running");
                 self.core.cluster_log.line(self.core.now, crate::cluster_log::Level::WARN, text);
                 self.say_that_it_is_known();
+                if let Some(text) = self.life.markdowns.note(self.core.now) {
+                    let text = format!("osd.{me} {text}");
+                    self.core.log(Level::Error, text.clone());
+                    self.core.cluster_log.line(self.core.now, crate::cluster_log::Level::ERROR, text);
+                }
             }
             self.life.boot_sent = Instant::ZERO;
             self.life.down_since = self.core.now;

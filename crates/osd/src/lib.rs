@@ -29,6 +29,7 @@ pub mod life;
 pub mod limits;
 pub mod manager_report;
 pub mod map_follower;
+mod markdowns;
 mod memory;
 pub mod neighbours;
 pub mod ops;

@@ -3,6 +3,7 @@
 use crate::boot::boot_message;
 use crate::core::{Command, Core, Level};
 use crate::limits::{ASK_AGAIN, SHUTDOWN_WAIT};
+use crate::markdowns::Markdowns;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use base::{Duration, Epoch, Instant, OsdId, PgId};
@@ -27,6 +28,8 @@ pub(crate) struct Life {
     pub(crate) beacon_interval: Duration,
     /// When this life was marked down.
     pub(crate) down_since: Instant,
+    /// How often it was.
+    pub(crate) markdowns: Markdowns,
     pub(crate) maps_asked: Instant,
     /// A map waits for the splits and merges that it asks for.
     pub(crate) maps_unstored: bool,
@@ -89,7 +92,11 @@ impl Osd {
             return;
         }
         if !self.life.up && self.life.stopping.is_none() {
+            if self.life.markdowns.stays_down() {
+                self.say_to_cluster_log();
+            }
             if self.life.record == Record::Durable
+                && !self.life.markdowns.stays_down()
                 && now >= self.life.boot_sent + ASK_AGAIN
                 && self.is_heard()
                 && (self.mon.can_verify() || self.core.config.key.is_none())
@@ -125,6 +132,10 @@ impl Osd {
         if let Some(message) = self.manager_report() {
             self.mon.send(Envelope::new(message));
         }
+        self.say_to_cluster_log();
+    }
+
+    fn say_to_cluster_log(&mut self) {
         if let Some(message) = self.core.cluster_log.message() {
             self.mon.send(Envelope::new(message));
         }

@@ -159,6 +159,10 @@ pub const TENANTS_TELL: Duration = Duration::from_millis(100);
 /// With more OSDs than this to tell, it is done less often in proportion: each sends some 160 messages a second at the most.
 pub const TENANT_PEERS_SOON: u32 = 16;
 
+/// The most times an OSD may be marked down within a period that is to be remembered (`osd_max_markdown_count`): each is a
+/// change of the map.
+pub const MARKDOWNS_MAX: f64 = 65_536.0;
+
 /// How often to say that we live (`osd_beacon_report_interval`, in Ceph 300 s).
 pub const BEACON_INTERVAL: Duration = Duration::from_secs(60);
 /// How often to report statistics (`mgr_stats_period`).

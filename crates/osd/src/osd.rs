@@ -15,6 +15,7 @@ use crate::counters::StoreCounters;
 use crate::life::{Life, Record};
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, MAP_WAITING_MAX};
 use crate::manager_report::ManagerReports;
+use crate::markdowns::Markdowns;
 use crate::memory::Memory;
 use crate::pg::client_io::ClientRequest;
 use crate::pg::{Pg, PgRead};
@@ -116,6 +117,7 @@ impl Osd {
             beacon_sent: Instant::ZERO,
             beacon_interval: BEACON_INTERVAL,
             down_since: Instant::ZERO,
+            markdowns: Markdowns::new(),
             maps_asked: Instant::ZERO,
             maps_unstored: false,
             merge_said: Instant::ZERO,

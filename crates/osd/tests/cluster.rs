@@ -474,3 +474,18 @@ fn a_holder_that_goes_down_after_it_has_told_is_asked_again() {
     assert_eq!(c.read("new").as_deref(), Ok(&b"second"[..]));
     assert_eq!(c.read("o7").as_deref(), Ok(&b"first"[..]));
 }
+
+/// Whom others lose again and again came back each time, and all groups peered anew.
+#[test]
+fn an_osd_that_is_marked_down_too_often_stays_down_until_it_is_started_anew() {
+    let mut c = Cluster::new(45, 3, 3, 2, 8);
+    for times in 1..=6 {
+        c.mark_down(1);
+        c.settle();
+        assert_eq!(c.map.is_up(OsdId(1)), times < 6, "{times}: {:#?}", c.log);
+    }
+    c.kill(1);
+    c.start(1);
+    c.settle();
+    assert!(c.map.is_up(OsdId(1)), "{:#?}", c.log);
+}

@@ -220,6 +220,8 @@ impl Cluster {
             stats_interval: base::Duration::from_secs(5),
             options: BTreeMap::from([
                 self.grace(),
+                // Faults mark OSDs down more often than an operator would stand by.
+                ("osd_max_markdown_count".to_owned(), "65536".to_owned()),
                 ("osd_min_pg_log_entries".to_owned(), "1".to_owned()),
                 ("osd_max_pg_log_entries".to_owned(), self.options.log_entries.to_string()),
                 ("osd_recovery_sleep".to_owned(), self.options.recovery_sleep.as_secs_f64().to_string()),

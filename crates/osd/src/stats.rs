@@ -213,13 +213,12 @@ fn recovery_state(pg: &Pg, unfound: bool) -> PgState {
     state
 }
 
-/// The statistics of a PG that this OSD leads.
-pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
-    pg.counters.reported += 1;
+/// What is counted of a PG.
+fn stat_sum(core: &Core, pg: &Pg) -> ObjectStatSum {
     let size = core.map.pool(pg.id.pool).map_or(0, |pool| i64::from(pool.size));
     let (objects, counters) = (pg.info.totals.objects as i64, &pg.counters);
     let lacking = pg.lacking(core);
-    let sum = ObjectStatSum {
+    ObjectStatSum {
         num_bytes: pg.info.totals.bytes as i64,
         num_objects: objects,
         num_object_clones: pg.info.totals.clones as i64,
@@ -240,7 +239,13 @@ pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
         num_wr: counters.writes as i64,
         num_wr_kb: (counters.written_bytes >> 10) as i64,
         ..ObjectStatSum::default()
-    };
+    }
+}
+
+/// The statistics of a PG that this OSD leads.
+pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
+    pg.counters.reported += 1;
+    let sum = stat_sum(core, pg);
     let state = pg_state(core, pg);
     let now = UTime::from(core.now);
     let since = |is: bool| if is { now } else { UTime::from(pg.last_change) };
@@ -251,7 +256,7 @@ pub(crate) fn pg_stat(core: &Core, pg: &mut Pg) -> PgStat {
     };
     PgStat {
         version: pg.info.last_update,
-        reported_seq: counters.reported,
+        reported_seq: pg.counters.reported,
         reported_epoch: core.epoch(),
         state,
         log_start: pg.log.tail(),

@@ -11,6 +11,7 @@ mod load;
 mod on_cluster;
 mod osd_model;
 mod sim;
+mod undo;
 
 pub use on_cluster::{OnCluster, OnClusterOptions};
 

@@ -1,0 +1,134 @@
+//! What a study changes on a cluster, and how all of it is put back: pools, options, flags.
+//!
+//! Invariant: what may have been changed is noted before or with the change, so that an interrupted one is undone as well.
+
+use super::cluster::Cluster;
+use super::on_cluster::OSDS;
+use crate::error::StudyError;
+use crate::stop::Stop;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Copies of each object in the study's pools.
+const SIZE: &str = "3";
+
+/// What has to be put back.
+pub(super) struct Undo {
+    cluster: Cluster,
+    osd: String,
+    pools: Vec<&'static str>,
+    /// The central configuration as it was.
+    before: Value,
+    /// Whose, which, and its value before.
+    options: Vec<(String, &'static str, Option<String>)>,
+    /// Whether the OSD has been taken away.
+    pub(super) away: bool,
+    /// How OSDs were restarted, if they were.
+    pub(super) restart: Option<String>,
+}
+
+impl Undo {
+    pub(super) fn new(cluster: &Cluster, osd: i64) -> Result<Undo, StudyError> {
+        let before = cluster.ask(&["config", "dump"])?;
+        let (cluster, osd) = (cluster.clone(), osd.to_string());
+        Ok(Undo { cluster, osd, pools: Vec::new(), before, options: Vec::new(), away: false, restart: None })
+    }
+
+    /// Sets options; gives a note of each that the cluster does not have.
+    pub(super) fn set_options(&mut self, options: &BTreeMap<&'static str, String>) -> Result<Vec<String>, StudyError> {
+        let mut notes = Vec::new();
+        for (name, value) in options {
+            // OSDs write what they measured themselves under their own names, which are stronger than all OSDs'.
+            let own = name.starts_with("osd_mclock_max_capacity_iops");
+            let osds = if own { self.cluster.osds_up()? } else { Vec::new() };
+            let whose = osds.iter().map(|osd| format!("osd.{osd}")).chain((!own).then(|| "osd".to_owned()));
+            for who in whose {
+                match self.set_option(&who, name, value) {
+                    Err(StudyError::Failed { words, .. }) if words.contains("unrecognized config option") => {
+                        notes.push(format!("the cluster has no option {name}"));
+                    }
+                    set => set?,
+                }
+            }
+        }
+        // Where there are such options they would stand in the way: an OSD that is often marked down gives up, and
+        // releases from 17.2 on refuse other limits under mClock.
+        for (name, value) in [("osd_max_markdown_count", "1000"), ("osd_mclock_override_recovery_settings", "true")] {
+            let _ = self.set_option("osd", name, value);
+        }
+        Ok(notes)
+    }
+
+    fn set_option(&mut self, who: &str, name: &'static str, value: &str) -> Result<(), StudyError> {
+        let same = |entry: &&Value| entry["section"] == who && entry["name"] == name;
+        let before = self.before.as_array().and_then(|all| all.iter().find(same));
+        let before = before.and_then(|entry| entry["value"].as_str()).map(str::to_owned);
+        let set = self.cluster.ceph(&["config", "set", who, name, value]);
+        if is_to_be_undone(&set) {
+            self.options.push((who.to_owned(), name, before));
+        }
+        set.map(drop)
+    }
+
+    pub(super) fn make_pool(&mut self, name: &'static str, pgs: u32) -> Result<(), StudyError> {
+        let pgs = pgs.to_string();
+        let created = self.cluster.ceph(&["osd", "pool", "create", name, &pgs, &pgs, "replicated"]);
+        if is_to_be_undone(&created) {
+            self.pools.push(name);
+        }
+        created?;
+        // A release that does not scale pools by itself need not be told not to.
+        let _ = self.cluster.ceph(&["osd", "pool", "set", name, "pg_autoscale_mode", "off"]);
+        self.cluster.ceph(&["osd", "pool", "set", name, "size", SIZE])?;
+        self.cluster.ceph(&["osd", "pool", "application", "enable", name, "rbd"])?;
+        Ok(())
+    }
+
+    /// Lets the OSD come back.
+    pub(super) fn back(&mut self) -> Result<(), StudyError> {
+        self.cluster.ceph(&["osd", "in", &self.osd])?;
+        self.cluster.ceph(&["osd", "unset", "noup"])?;
+        self.away = false;
+        Ok(())
+    }
+
+    /// Puts back what was changed; gives what could not be. Whoever is asked to stop does this nevertheless.
+    pub(super) fn put_back(mut self) -> Vec<String> {
+        self.cluster.stop = Stop::default();
+        let mut left = Vec::new();
+        let mut note = |what: String, done: Result<(), StudyError>| {
+            left.extend(done.err().map(|error| format!("{what} ({error})")));
+        };
+        if self.away {
+            note(format!("osd.{} down, out, and the flag noup", self.osd), self.back());
+        }
+        for pool in &self.pools {
+            let removed = self.cluster.ceph(&["osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it"]);
+            note(format!("the pool {pool}"), removed.map(drop));
+        }
+        for (who, name, before) in &self.options {
+            let reset = match before {
+                Some(value) => self.cluster.ceph(&["config", "set", who, name, value]),
+                None => self.cluster.ceph(&["config", "rm", who, name]),
+            };
+            note(format!("the option {name} of {who}"), reset.map(drop));
+        }
+        if let Some(command) = &self.restart {
+            note("OSDs that may work with another scheduler".to_owned(), restart_all(&self.cluster, command));
+        }
+        left
+    }
+}
+
+/// Restarts all OSDs as the operator says.
+pub(super) fn restart_all(cluster: &Cluster, command: &str) -> Result<(), StudyError> {
+    cluster.output(Command::new("sh").args(["-c", command]))?;
+    cluster.wait("all OSDs up after their restart", |c| Ok(c.osds_up()?.len() >= OSDS))?;
+    cluster.wait_until_clean()
+}
+
+/// Whether a command may have changed something: also one that was interrupted before it had its answer.
+fn is_to_be_undone(asked: &Result<String, StudyError>) -> bool {
+    matches!(asked, Ok(_) | Err(StudyError::Interrupted))
+}

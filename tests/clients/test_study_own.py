@@ -75,6 +75,24 @@ class Study(unittest.TestCase):
             osds = json.loads(cluster.ceph("osd", "dump", "-f", "json").stdout)["osds"]
             self.assertEqual([(osd["up"], osd["in"]) for osd in osds], [(1, 1)] * 4)
 
+    def test_a_pool_of_somebody_else_is_refused_at_once_and_stays(self):
+        """A pool with the name of one of the study's was used as if it were, and removed at the end with all in it."""
+        with running(self.parent / "c", "--osds", "4") as cluster:
+            before = cluster.ceph("config", "dump", "-f", "json").stdout
+            for study, pool in [("baseline", "study-client"), ("recovery", "study-client"), ("recovery", "study-recovery")]:
+                with self.subTest(study=study, pool=pool):
+                    cluster.ceph("osd", "pool", "create", pool, "8")
+                    run("rados", "-p", pool, "put", "thesis", "/etc/hostname", conf=cluster.conf)
+                    refused = self.study(study, "--on", cluster.conf, check=False)
+                    self.assertEqual(refused.returncode, 1)
+                    self.assertRegex(refused.stderr, f"a pool {pool}, .*rename or remove it")
+                    self.assertEqual(len(refused.stderr.splitlines()), 1, refused.stderr)
+                    self.assertEqual(cluster.ceph("osd", "pool", "ls").stdout.split(), [pool])
+                    self.assertEqual(run("rados", "-p", pool, "ls", conf=cluster.conf).stdout.split(), ["thesis"])
+                    self.assertEqual(cluster.ceph("config", "dump", "-f", "json").stdout, before)
+                    cluster.ceph("osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")
+                    shutil.rmtree(self.out, ignore_errors=True)
+
     def interrupted(self, *args, when, by):
         """Begins a study, asks it to stop when a condition is true, and waits for its end."""
         line = [str(word) for word in [Loligo.binary(), "study", *args, "--out", self.out, "--runs", "1"]]

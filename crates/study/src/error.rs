@@ -75,6 +75,9 @@ pub enum StudyError {
         /// What was looked for.
         what: String,
     },
+    /// The cluster has a pool that is named as one of the study's, which are removed when it ends.
+    #[error("the cluster has a pool {0}, which the study would make and then remove: rename or remove it first")]
+    PoolExists(String),
     /// Something was waited for in vain.
     #[error("after {seconds} s still not: {what}")]
     Late {

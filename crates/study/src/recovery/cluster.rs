@@ -61,6 +61,13 @@ impl Cluster {
         Ok(osds.iter().filter(|osd| osd["up"] == 1).filter_map(|osd| osd["osd"].as_i64()).collect())
     }
 
+    /// The names of its pools.
+    pub(super) fn pools(&self) -> Result<Vec<String>, StudyError> {
+        let lacks =
+            || StudyError::Answer { command: "ceph osd pool ls".to_owned(), what: "a list of names".to_owned() };
+        serde_json::from_value(self.ask(&["osd", "pool", "ls"])?).map_err(|_| lacks())
+    }
+
     pub(super) fn health(&self) -> Result<Health, StudyError> {
         let status = self.ask(&["status"])?;
         let groups = &status["pgmap"];

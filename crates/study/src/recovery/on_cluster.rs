@@ -6,7 +6,7 @@
 use super::cluster::{Cluster, OwnCluster};
 use super::configuration::Configuration;
 use super::load::{self, Load};
-use super::undo::{Undo, restart_all};
+use super::undo::{Undo, refuse_pools, restart_all};
 use super::{charts, metrics};
 use crate::conduct::Study;
 use crate::error::StudyError;
@@ -137,6 +137,11 @@ impl OnCluster {
         }
     }
 
+    /// The pools that the study makes in one of its runs.
+    fn pools(&self) -> &'static [&'static str] {
+        if self.options.baseline { &[load::POOL] } else { &[load::POOL, RECOVERY_POOL] }
+    }
+
     fn run_once(
         &mut self,
         configuration: Option<Configuration>,
@@ -148,6 +153,8 @@ impl OnCluster {
             let why = format!("the study needs {OSDS} OSDs that are up, there are {}", osds.len());
             return Err(StudyError::Option { option: "on", why });
         };
+        // Before anything is changed, and not only when its turn comes: all that was measured until then would be lost.
+        refuse_pools(&cluster, self.pools())?;
         let mut undo = Undo::new(&cluster, osd)?;
         let measured = self.measure(&cluster, osd, configuration, &mut undo, progress);
         let left = undo.put_back();

@@ -72,6 +72,8 @@ impl Undo {
     }
 
     pub(super) fn make_pool(&mut self, name: &'static str, pgs: u32) -> Result<(), StudyError> {
+        // Somebody may have made it since the study began.
+        refuse_pools(&self.cluster, &[name])?;
         let pgs = pgs.to_string();
         let created = self.cluster.ceph(&["osd", "pool", "create", name, &pgs, &pgs, "replicated"]);
         if is_to_be_undone(&created) {
@@ -128,7 +130,35 @@ pub(super) fn restart_all(cluster: &Cluster, command: &str) -> Result<(), StudyE
     cluster.wait_until_clean()
 }
 
+/// Refuses a cluster that has one of these pools: `osd pool create` is content with a pool that is there, and putting back
+/// would remove it with all that somebody else has in it.
+pub(super) fn refuse_pools(cluster: &Cluster, wanted: &[&str]) -> Result<(), StudyError> {
+    match taken(&cluster.pools()?, wanted) {
+        Some(pool) => Err(StudyError::PoolExists(pool.to_owned())),
+        None => Ok(()),
+    }
+}
+
+fn taken<'a>(there: &[String], wanted: &[&'a str]) -> Option<&'a str> {
+    wanted.iter().copied().find(|name| there.iter().any(|pool| pool == name))
+}
+
 /// Whether a command may have changed something: also one that was interrupted before it had its answer.
 fn is_to_be_undone(asked: &Result<String, StudyError>) -> bool {
     matches!(asked, Ok(_) | Err(StudyError::Interrupted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool that somebody had named like the study's was taken for the study's own, and removed at its end.
+    #[test]
+    fn a_pool_that_is_there_is_named() {
+        let there = ["rbd", "study-recovery"].map(str::to_owned);
+        assert_eq!(taken(&there, &["study-client", "study-recovery"]), Some("study-recovery"));
+        assert_eq!(taken(&there, &["study-client"]), None);
+        let line = StudyError::PoolExists("study-client".to_owned()).to_string();
+        assert!(line.contains("study-client") && !line.contains('\n'), "{line}");
+    }
 }

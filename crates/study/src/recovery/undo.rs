@@ -61,9 +61,7 @@ impl Undo {
     }
 
     fn set_option(&mut self, who: &str, name: &'static str, value: &str) -> Result<(), StudyError> {
-        let same = |entry: &&Value| entry["section"] == who && entry["name"] == name;
-        let before = self.before.as_array().and_then(|all| all.iter().find(same));
-        let before = before.and_then(|entry| entry["value"].as_str()).map(str::to_owned);
+        let before = value_before(&self.before, who, name).map(str::to_owned);
         let set = self.cluster.ceph(&["config", "set", who, name, value]);
         if is_to_be_undone(&set) {
             self.options.push((who.to_owned(), name, before));
@@ -143,6 +141,14 @@ fn taken<'a>(there: &[String], wanted: &[&'a str]) -> Option<&'a str> {
     wanted.iter().copied().find(|name| there.iter().any(|pool| pool == name))
 }
 
+/// The value of an option in an answer of `config dump`. An entry with a mask is another one, of only some OSDs, which
+/// `config set WHO` does not replace.
+fn value_before<'a>(dump: &'a Value, who: &str, name: &str) -> Option<&'a str> {
+    let is_masked = |entry: &Value| entry["mask"].as_str().is_some_and(|mask| !mask.is_empty());
+    let same = |entry: &&Value| entry["section"] == who && entry["name"] == name && !is_masked(entry);
+    dump.as_array()?.iter().find(same)?["value"].as_str()
+}
+
 /// Whether a command may have changed something: also one that was interrupted before it had its answer.
 fn is_to_be_undone(asked: &Result<String, StudyError>) -> bool {
     matches!(asked, Ok(_) | Err(StudyError::Interrupted))
@@ -151,6 +157,7 @@ fn is_to_be_undone(asked: &Result<String, StudyError>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     /// A pool that somebody had named like the study's was taken for the study's own, and removed at its end.
     #[test]
@@ -160,5 +167,20 @@ mod tests {
         assert_eq!(taken(&there, &["study-client"]), None);
         let line = StudyError::PoolExists("study-client".to_owned()).to_string();
         assert!(line.contains("study-client") && !line.contains('\n'), "{line}");
+    }
+
+    /// The value of SSDs was once put back as that of all OSDs.
+    #[test]
+    fn an_option_with_a_mask_is_not_what_was_there() {
+        let dump = json!([
+            { "section": "osd", "name": "osd_max_backfills", "value": "7", "mask": "class:ssd" },
+            { "section": "osd", "name": "osd_max_backfills", "value": "3", "mask": "" },
+            { "section": "osd", "name": "osd_op_queue", "value": "wpq", "mask": "host:a" },
+            { "section": "osd.1", "name": "osd_recovery_sleep", "value": "1" },
+        ]);
+        assert_eq!(value_before(&dump, "osd", "osd_max_backfills"), Some("3"));
+        assert_eq!(value_before(&dump, "osd", "osd_op_queue"), None);
+        assert_eq!(value_before(&dump, "osd.1", "osd_recovery_sleep"), Some("1"));
+        assert_eq!(value_before(&dump, "osd", "osd_recovery_sleep"), None);
     }
 }

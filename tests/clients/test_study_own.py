@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -93,13 +94,16 @@ class Study(unittest.TestCase):
                     cluster.ceph("osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")
                     shutil.rmtree(self.out, ignore_errors=True)
 
-    def interrupted(self, *args, when, by):
+    def interrupted(self, *args, when, by, times=1):
         """Begins a study, asks it to stop when a condition is true, and waits for its end."""
         line = [str(word) for word in [Loligo.binary(), "study", *args, "--out", self.out, "--runs", "1"]]
         study = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(study.kill)
         wait_for(lambda: when() or study.poll() is not None, "the study has come so far", seconds=120)
-        study.send_signal(by)
+        for _ in range(times):
+            study.send_signal(by)
+            # Until it has been taken: signals of one kind that wait together are one.
+            time.sleep(0.05)
         _, said = study.communicate(timeout=120)
         self.assertEqual(study.returncode, 1, said)
         self.assertIn("interrupted; the same command goes on from there", said)
@@ -114,7 +118,8 @@ class Study(unittest.TestCase):
             pids[:] = [int(path.read_text().split()[0]) for path in cluster.glob("run/*.pid")]
             return any("randwrite" in line for line in processes_about(str(self.out)))
 
-        self.interrupted(*args, when=client_works, by=signal.SIGTERM)
+        # Twice, as coreutils' `timeout` does it: that was once taken for a person who has lost patience.
+        self.interrupted(*args, when=client_works, by=signal.SIGTERM, times=2)
         self.assertFalse(cluster.exists())
         self.assertEqual(len(pids), 5, "a monitor and four OSDs")
         self.assertTrue(all(has_ended(pid) for pid in pids))

@@ -9,11 +9,14 @@ use ::study::{
 use anyhow::{Context, bail};
 use rt::signals::StopSignals;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What `fairness` measures unless it is told otherwise.
 const READERS: [u32; 4] = [1, 2, 4, 8];
 /// Objects that are recovered live unless it is told otherwise: seconds' worth.
 const OBJECTS_LIVE: u32 = 128;
+/// How long signals count as one request: longer than a program takes to send two, shorter than a person to lose patience.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Runs the verb.
 pub(crate) fn run(args: &StudyArgs) -> anyhow::Result<()> {
@@ -37,13 +40,20 @@ pub(crate) fn run(args: &StudyArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first signal asks the study to stop; one more, should the cluster not answer any longer, ends it as it is.
+/// The first signal asks the study to stop; one more, should the cluster not answer any longer, ends it as it is. One that
+/// comes at once is no second request: coreutils' `timeout` signals the program, and then the group that it is in.
 fn ask_when_signalled(stop: Stop) -> anyhow::Result<()> {
     let mut signals = StopSignals::catch()?;
     std::thread::spawn(move || {
         signals.wait(std::future::pending::<()>());
         stop.ask();
-        signals.wait(std::future::pending::<()>());
+        let asked = Instant::now();
+        loop {
+            signals.wait(std::future::pending::<()>());
+            if asked.elapsed() >= SAME_REQUEST {
+                break;
+            }
+        }
         out::complain(format_args!("ended at once: what the study has set up is left behind"));
         std::process::exit(1);
     });

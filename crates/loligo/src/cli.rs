@@ -3,6 +3,7 @@
 use crate::sim::SimArgs;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A storage cluster in one binary, for stock Ceph clients.
 #[derive(Debug, Parser)]
@@ -300,14 +301,20 @@ pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) at: At,
     /// Seconds between two looks
-    #[arg(long, value_name = "S", default_value_t = 1.0)]
-    pub(crate) interval: f64,
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    pub(crate) interval: Duration,
     /// Once, then end
     #[arg(long)]
     pub(crate) once: bool,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
+}
+
+/// The time between two looks. OSDs need a moment to answer, and whoever looks less than once an hour looks `--once`.
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| (0.1..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "seconds are wanted, from 0.1 to 3600".to_owned())
 }
 
 impl StudyArgs {
@@ -396,4 +403,22 @@ pub(crate) struct StoreArgs {
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     pub(crate) format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `--interval nan` ended in a panic, as no time is so long.
+    #[test]
+    fn an_interval_is_a_time() {
+        let parsed = |text: &str| Cli::try_parse_from(["loligo", "top", "--interval", text]);
+        for text in ["nan", "inf", "1e300", "0", "0.09", "3600.1", "", "soon"] {
+            let refused = parsed(text).expect_err(text).to_string();
+            assert!(refused.contains("from 0.1 to 3600"), "{text}: {refused}");
+        }
+        for text in ["0.1", "2", "3600"] {
+            assert!(parsed(text).is_ok(), "{text}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What requests of nobody in particular are shown as.
 const OTHERS: &str = "(no tenant)";
@@ -53,12 +53,11 @@ struct Row {
 /// Runs the verb.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
     let reach = Reach::new(args.at.dir.as_deref())?;
-    let apart = Duration::from_secs_f64(args.interval.clamp(0.1, 3600.0));
     let images = Images::new(&reach)?;
     let mut before = look(&reach)?;
     let in_place = std::io::stdout().is_terminal() && args.format == Format::Plain && !args.once;
     loop {
-        std::thread::sleep(apart);
+        std::thread::sleep(args.interval);
         let now = look(&reach)?;
         let mut rows = rows(&before, &now);
         let names = images.names(rows.iter().map(|row| &row.tenant[..]))?;

@@ -1,8 +1,8 @@
 //! `loligo status`: which servers of a directory run, and what the monitor says of the cluster.
 
 use crate::cli::Format;
-use crate::cluster_dir::ClusterDir;
-use crate::daemons::ClusterConfig;
+use crate::cluster_dir::{ClusterDir, Server};
+use crate::daemons::{ClusterConfig, EMBEDDED};
 use anyhow::{Context, bail};
 use std::time::Duration;
 
@@ -23,10 +23,14 @@ pub(crate) fn run(dir: &ClusterDir, format: Format) -> anyhow::Result<()> {
         bail!("the monitor gives no status: {}", answer.status);
     }
     let metrics = metrics_url(dir, &cluster)?;
+    let not_running = not_running(&cluster.osds, &servers);
     match format {
         Format::Plain => {
             for server in &servers {
                 say!("{:<8} pid {}", server.name, server.pid);
+            }
+            for name in &not_running {
+                say!("{name:<8} not running");
             }
             if let Some(url) = &metrics {
                 say!("{:<8} {url}", "metrics");
@@ -37,10 +41,20 @@ pub(crate) fn run(dir: &ClusterDir, format: Format) -> anyhow::Result<()> {
             let status: serde_json::Value = serde_json::from_slice(&answer.output).context("the monitor's status")?;
             let servers: serde_json::Map<String, serde_json::Value> =
                 servers.into_iter().map(|s| (s.name, s.pid.into())).collect();
-            say!("{}", serde_json::json!({ "servers": servers, "metrics": metrics, "status": status }));
+            let whole = serde_json::json!({
+                "servers": servers, "not_running": not_running, "metrics": metrics, "status": status
+            });
+            say!("{whole}");
         }
     }
     Ok(())
+}
+
+/// The OSDs that are laid out and do not run. All of them do where the daemons are threads of one process, which ends with
+/// any of them.
+fn not_running(osds: &[i32], servers: &[Server]) -> Vec<String> {
+    let runs = |name: &String| servers.iter().any(|server| server.name == *name || server.name == EMBEDDED);
+    osds.iter().map(|id| format!("osd.{id}")).filter(|name| !runs(name)).collect()
 }
 
 /// Where the monitor serves its metrics; none where it does not.
@@ -49,4 +63,18 @@ fn metrics_url(dir: &ClusterDir, cluster: &ClusterConfig) -> anyhow::Result<Opti
     let answer = cluster.admin_asker(dir)?.ask(command, ANSWER_LIMIT).context("the monitor does not answer")?;
     let services: serde_json::Value = serde_json::from_slice(&answer.output).context("the monitor's services")?;
     Ok(services["prometheus"].as_str().map(|url| format!("{url}metrics")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_osd_that_does_not_run_is_named() {
+        let servers = |names: &[&str]| -> Vec<Server> {
+            names.iter().map(|name| Server { name: (*name).to_owned(), pid: 1 }).collect()
+        };
+        assert_eq!(not_running(&[0, 1, 10], &servers(&["mon.a", "osd.1"])), ["osd.0", "osd.10"]);
+        assert!(not_running(&[0, 1], &servers(&["loligo"])).is_empty());
+    }
 }

@@ -155,6 +155,15 @@ class Lifecycle(OwnCluster):
         answer = json.loads(run(Loligo.binary(), "status", "--dir", self.cluster.dir, "--format", "json").stdout)
         self.assertEqual(answer["servers"], self.cluster.pids())
         self.assertEqual(answer["status"]["health"]["status"], "HEALTH_OK")
+        self.assertEqual(answer["not_running"], [])
+        # Those that ended were left out, as if there were none.
+        pid = self.cluster.pids()["osd.1"]
+        os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: has_ended(pid), "osd.1 has stopped")
+        plain = run(Loligo.binary(), "status", "--dir", self.cluster.dir).stdout
+        self.assertRegex(plain, r"(?m)^osd\.1 +not running$")
+        answer = json.loads(run(Loligo.binary(), "status", "--dir", self.cluster.dir, "--format", "json").stdout)
+        self.assertEqual((answer["servers"], answer["not_running"]), (self.cluster.pids(), ["osd.1"]))
         self.cluster.down()
         self.refused(run(Loligo.binary(), "status", "--dir", self.cluster.dir, check=False), "not running")
 
@@ -178,6 +187,41 @@ class Lifecycle(OwnCluster):
         finally:
             again.terminate()
             again.wait(20)
+
+    def test_what_a_purged_osd_left_is_named_and_hinders_nobody(self):
+        """`up` once waited a minute for such an OSD, said that HEALTH_OK is not healthy, and stopped all."""
+        self.cluster.up("--osds", "4", "--processes")
+        pid = self.cluster.pids()["osd.3"]
+        os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: has_ended(pid), "osd.3 has stopped")
+        self.cluster.ceph("osd", "purge", "3", "--yes-i-really-mean-it")
+        self.cluster.down()
+        for flags in ([], ["--processes"]):
+            with self.subTest(flags=flags):
+                out = self.cluster.up(*flags, new=False).stdout
+                self.assertIn("3 OSDs", out.splitlines()[0])
+                self.assertRegex(out, rf"(?m)^osd\.3 is not up: .*purge.* delete {self.cluster.dir}/osd\.3\)$")
+                self.assertEqual(self.cluster.health(), "HEALTH_OK")
+                self.cluster.down()
+
+    def test_a_cluster_whose_groups_cannot_work_is_resumed(self):
+        """`up` once stopped it after a minute, so that nobody could tell it to go on without what is lost."""
+        self.cluster.up("--osds", "3")
+        conf = self.cluster.conf
+        run("ceph", "osd", "pool", "create", "p", "8", "8", conf=conf)
+        run("ceph", "osd", "pool", "application", "enable", "p", "test", conf=conf)
+        wait_for(lambda: self.cluster.health() == "HEALTH_OK", "all clean")
+        self.cluster.down()
+        # More copies than there can be: no group becomes active.
+        self.cluster.up(new=False)
+        run("ceph", "osd", "pool", "set", "p", "size", "5", conf=conf)
+        run("ceph", "osd", "pool", "set", "p", "min_size", "4", conf=conf)
+        wait_for(lambda: "inactive" in self.cluster.ceph("health", "detail").stdout, "groups that are not active")
+        self.cluster.down()
+        began = time.monotonic()
+        self.assertIn("inactive", self.cluster.up(new=False).stdout.splitlines()[0])
+        self.assertLess(time.monotonic() - began, 50)
+        self.assertIn("inactive", self.cluster.ceph("health", "detail").stdout)
 
     def serves_as(self, osds, objects):
         """So many OSDs are up and in, everything is clean, and every object is whole."""

@@ -21,6 +21,7 @@ mod layout;
 mod logging;
 mod qos;
 mod reach;
+mod readiness;
 mod servers;
 mod sim;
 mod status;

@@ -1,18 +1,17 @@
 //! `loligo up`: from a directory, or none, to a cluster that is HEALTH_OK.
 //!
 //! Owns the order: look before anything is touched, lay out, start, wait, say what to type next. Whatever fails leaves
-//! one clear line and, where the cluster is new, nothing else.
+//! one clear line and, where the cluster is new, nothing else. How long is waited, and for what, is `readiness.rs`.
 
 use crate::cli;
 use crate::cluster_dir::{ClusterDir, Server};
 use crate::daemons::{self, ClusterConfig};
 use crate::layout::{self, MON_NAME, NewCluster, Undo};
+use crate::readiness::{Condition, Started};
 use crate::servers;
 use anyhow::{Context, bail};
-use rt::ask::Asker;
 use rt::osd_store::StoreKind;
 use rt::signals::StopSignals;
-use serde_json::Value;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -23,12 +22,8 @@ const PORT_DEFAULT: u16 = 3300;
 const STORE_DEFAULT: cli::Store = cli::Store::Extent;
 /// Enough for three copies.
 const OSDS_DEFAULT: u16 = 3;
-/// How long a cluster may take to become HEALTH_OK.
-const READY_LIMIT: Duration = Duration::from_secs(60);
 /// How long a killed process may take to be gone.
 const DYING_LIMIT: Duration = Duration::from_secs(1);
-/// How often a start-up that waits looks whether its servers still live.
-const LIVENESS_PERIOD: Duration = Duration::from_millis(250);
 
 /// Runs the verb.
 pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
@@ -44,17 +39,19 @@ pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
             args.dir.display()
         );
     }
-    let mut undo = if dir.is_laid_out() { check_existing(&dir, args)? } else { lay_out_new(&dir, args)? };
+    let resumed = dir.is_laid_out();
+    let mut undo = if resumed { check_existing(&dir, args)? } else { lay_out_new(&dir, args)? };
     dir.sweep_stale_pid_files()?;
     let cluster = ClusterConfig::read(&dir)?;
     check_port(cluster.mon_port()?)?;
     let asker = cluster.admin_asker(&dir)?;
+    let started = Started { dir: &dir, cluster: &cluster, asker: &asker, resumed, processes: args.processes };
     if args.detach || args.processes {
-        apart(&dir, &cluster, &asker, args, &mut undo, began, &mut signals)
+        apart(&started, args, &mut undo, began, &mut signals)
     } else {
         let embedded = daemons::Embedded::start(&dir, &cluster)?;
-        let health = match wait_until_healthy(&asker, cluster.osds.len(), &mut signals, || embedded.failure()) {
-            Ok(health) => health,
+        let condition = match started.wait(&mut signals, || embedded.failure()) {
+            Ok(condition) => condition,
             Err(error) => {
                 // Where a daemon has failed, its own words say more than our waiting in vain.
                 embedded.stop()?;
@@ -62,7 +59,7 @@ pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
             }
         };
         undo.keep();
-        announce(args, &cluster, &health, began);
+        announce(args, &cluster, &condition, began);
         embedded.run_until_stopped(&mut signals)
     }
 }
@@ -183,14 +180,13 @@ fn check_port(port: u16) -> anyhow::Result<()> {
 
 /// Starts servers in processes of their own; stays to watch over them unless they are to be left alone.
 fn apart(
-    dir: &ClusterDir,
-    cluster: &ClusterConfig,
-    asker: &Asker,
+    started: &Started<'_>,
     args: &cli::Up,
     undo: &mut Undo,
     began: Instant,
     signals: &mut StopSignals,
 ) -> anyhow::Result<()> {
+    let Started { dir, cluster, .. } = *started;
     let dir_arg = dir.root().display().to_string();
     let line = |verb: &[&str]| verb.iter().map(|w| (*w).to_owned()).chain(["--dir".into(), dir_arg.clone()]).collect();
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
@@ -213,16 +209,16 @@ fn apart(
             children.push((name.clone(), servers::spawn(dir, name, arguments)?));
             Ok(())
         })
-        .and_then(|()| wait_until_healthy(asker, cluster.osds.len(), signals, || ended_early(dir, &mut children)));
-    let health = match ready {
-        Ok(health) => health,
+        .and_then(|()| started.wait(signals, || ended_early(dir, &mut children)));
+    let condition = match ready {
+        Ok(condition) => condition,
         Err(error) => {
             servers::abandon(&mut children);
             return Err(error);
         }
     };
     undo.keep();
-    announce(args, cluster, &health, began);
+    announce(args, cluster, &condition, began);
     if args.detach {
         return Ok(());
     }
@@ -239,80 +235,14 @@ fn ended_early(dir: &ClusterDir, children: &mut [(String, Child)]) -> Option<Str
     })
 }
 
-/// Waits until the cluster, of which `osds` OSDs were started here, is well: HEALTH_OK, or, where an operator's own doing
-/// warrants a warning (a pool without an application), these OSDs up and all placement groups active+clean. One that
-/// still recovers when the time is up, and serves meanwhile, will do. Returns the health to show.
-fn wait_until_healthy(
-    asker: &Asker,
-    osds: usize,
-    signals: &mut StopSignals,
-    mut failure: impl FnMut() -> Option<String>,
-) -> anyhow::Result<String> {
-    let began = Instant::now();
-    let (mut last, mut serves) = ("no answer from the monitor".to_owned(), false);
-    while began.elapsed() < READY_LIMIT {
-        let question = r#"{"prefix":"status","format":"json"}"#;
-        match asker.ask_until(question, LIVENESS_PERIOD, move |answer| Readiness::of(&answer.output, osds).ready) {
-            Ok(answer) => match Readiness::of(&answer.output, osds) {
-                // The monitor of a cluster that is resumed may speak of what was: those that failed at once spoil it.
-                Readiness { ready: true, health, .. } => match failure() {
-                    None => return Ok(health),
-                    Some(failure) => bail!("{failure}"),
-                },
-                Readiness { health, serves: now, .. } => (last, serves) = (health, now),
-            },
-            Err(error) => last = error.to_string(),
-        }
-        if let Some(failure) = failure() {
-            bail!("{failure}");
-        }
-        if signals.asked() {
-            bail!("stopped while starting");
-        }
-    }
-    if serves {
-        return Ok(last);
-    }
-    bail!("the cluster did not become healthy within {} s: {last}", READY_LIMIT.as_secs())
-}
-
-/// What a cluster's status says about its readiness.
-struct Readiness {
-    ready: bool,
-    /// All OSDs are up and all placement groups active.
-    serves: bool,
-    health: String,
-}
-
-impl Readiness {
-    /// From the monitor's answer, for a cluster of which so many OSDs were started here.
-    fn of(status: &[u8], started: usize) -> Readiness {
-        let status: Value = serde_json::from_slice(status).unwrap_or_default();
-        let health = status["health"]["status"].as_str().unwrap_or("no status").to_owned();
-        let count = |value: &Value| value.as_u64().unwrap_or(0);
-        let (osds, groups) = (&status["osdmap"], &status["pgmap"]);
-        // Health is silent about OSDs that have never been up.
-        let up = count(&osds["num_up_osds"]) >= started as u64;
-        if health == "HEALTH_OK" {
-            return Readiness { ready: up, serves: up, health };
-        }
-        let states = groups["pgs_by_state"].as_array().map_or(&[][..], Vec::as_slice);
-        let all_are =
-            |fits: fn(&str) -> bool| states.iter().all(|state| state["state_name"].as_str().is_some_and(fits));
-        let clean = all_are(|name| name == "active+clean");
-        let active = all_are(|name| name.split('+').any(|state| state == "active"));
-        let all = states.iter().map(|state| count(&state["count"])).sum::<u64>() == count(&groups["num_pgs"]);
-        let checks = status["health"]["checks"].as_object();
-        let words = checks.into_iter().flatten().filter_map(|(_, check)| check["summary"]["message"].as_str());
-        let health = format!("{health} ({})", words.collect::<Vec<_>>().join("; "));
-        let ready = up && clean && all && health.starts_with("HEALTH_WARN");
-        Readiness { ready, serves: up && active && all, health }
-    }
-}
-
-fn announce(args: &cli::Up, cluster: &ClusterConfig, health: &str, began: Instant) {
+fn announce(args: &cli::Up, cluster: &ClusterConfig, condition: &Condition, began: Instant) {
+    let Condition { health, not_up } = condition;
+    let osds = cluster.osds.len() - not_up.len();
     let shape = if args.processes { "processes" } else { "threads of one process" };
-    say!("{health} after {} ms: a monitor and {} OSDs, {shape}.", began.elapsed().as_millis(), cluster.osds.len());
+    say!("{health} after {} ms: a monitor and {osds} OSDs, {shape}.", began.elapsed().as_millis());
+    for line in not_up {
+        say!("{line}");
+    }
     say!("Type next:");
     say!("  export CEPH_CONF={}", cluster.conf_path.display());
     say!("  ceph -s");

@@ -26,11 +26,11 @@ pub(crate) struct SimArgs {
     /// turn, `list` for what there is
     #[arg(long, value_name = "NAME", value_parser = names_of_bugs())]
     pub(crate) planted: Option<String>,
-    /// Makes a failing run simpler, as far as it goes on to fail
-    #[arg(long)]
+    /// Makes the failing run of one seed simpler, as far as it goes on to fail
+    #[arg(long, requires = "seed")]
     pub(crate) shrink: bool,
     /// Prints to standard error what daemons log and which faults strike, as it happens in the run of one seed
-    #[arg(long)]
+    #[arg(long, requires = "seed")]
     pub(crate) log: bool,
     /// How many OSDs [default, here and below: drawn from the seed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -258,6 +258,9 @@ impl SimArgs {
         };
         if options.pool_size > options.osds {
             bail!("--pool-size {} needs as many OSDs, there are {}", options.pool_size, options.osds);
+        }
+        if let Some(readers) = self.readers.filter(|readers| *readers > options.clients) {
+            bail!("--readers {readers}: there are {} clients", options.clients);
         }
         if options.min_size > options.pool_size {
             bail!("--min-size {} is more than the pool's {} copies", options.min_size, options.pool_size);

@@ -57,6 +57,9 @@ pub(crate) fn run(args: &SimArgs, bugs: &[Bug]) -> anyhow::Result<()> {
             })),
             (Format::Plain, Some((options, why))) => {
                 say!("{name:26} {:>6} {seconds:>8.1} s  {}", options.seed, words_of(why));
+                if bugs.len() == 1 {
+                    say!("to see it again: {}", options.command());
+                }
             }
             (Format::Plain, None) => say!("{name:26}      - {seconds:>8.1} s  not found in {} seeds", sum.runs),
         }

@@ -5,6 +5,7 @@ mod harness;
 use base::{Duration, OsdId};
 use bytes::Bytes;
 use harness::{Cluster, open};
+use maps::OsdState;
 use maps::osd_map::MapFlags;
 use maps::stats::{PgStat, PgState};
 use wire::messages::OsdOp;
@@ -382,7 +383,7 @@ fn one_who_knows_what_it_lacks_leads_where_all_others_are_lost() {
 /// Who was the last to be written to is away: nobody serves until it comes back, or is given up.
 #[test]
 fn a_group_is_down_until_who_saw_its_last_writes_is_lost() {
-    for comes_back in [false, true] {
+    for (comes_back, removed) in [(false, false), (true, false), (false, true)] {
         let mut c = Cluster::new(26, 2, 2, 1, 1);
         let (_, _, last) = c.locate("old");
         let left = 1 - last;
@@ -400,6 +401,13 @@ fn a_group_is_down_until_who_saw_its_last_writes_is_lost() {
         c.make_anew(pg);
         c.settle();
         assert_eq!(c.active(), 0, "there is a copy, old as it may be");
+        if removed {
+            c.publish(|_, inc| inc.new_state.extend([(OsdId(last), OsdState::EXISTS)]));
+            c.settle();
+            let stat = stat(&c);
+            assert!(stat.state.contains(PgState::INCOMPLETE) && stat.blocked_by.is_empty(), "{:?}", stat.state);
+            continue;
+        }
         if comes_back {
             c.start(last);
         } else {

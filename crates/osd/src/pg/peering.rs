@@ -301,11 +301,11 @@ impl Pg {
         self.set_step(core, Step::Remapping);
     }
 
-    /// Members of the past who are down and not given up.
+    /// Members of the past who are down and not given up; who was removed does not come back.
     fn who_might_know(&self, core: &Core) -> BTreeSet<OsdId> {
         let is_awaited = |osd: OsdId, until: Epoch| {
             let info = core.map.info(osd);
-            !core.map.is_up(osd) && info.is_some_and(|info| info.lost_at <= until)
+            core.map.exists(osd) && !core.map.is_up(osd) && info.is_some_and(|info| info.lost_at <= until)
         };
         let past = core_history(core, self, self.unclean_since());
         past.flat_map(|i| i.acting.iter().filter(|osd| is_awaited(**osd, i.last)).copied()).collect()

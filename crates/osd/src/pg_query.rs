@@ -107,7 +107,7 @@ fn info_value(pg: &Pg, known_since: Epoch, at: &Progress, stat: &PgStat) -> Valu
         "last_complete" => version(at.last_complete),
         "log_tail" => version(info.log_tail),
         "last_user_version" => info.last_user_version,
-        "last_backfill" => at.last_backfill.end().map_or("MAX".to_owned(), |end| format!("{end:?}")),
+        "last_backfill" => at.last_backfill.shown(pg.id.pool),
         "purged_snaps" => Value::Array(vec![]),
         "history" => history,
         "stats" => stat_value(stat),

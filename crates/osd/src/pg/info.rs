@@ -4,7 +4,7 @@
 //! are `pg_info_t` and `pg_history_t`.
 
 use super::scrub::record::ScrubRecord;
-use base::{EVersion, Epoch};
+use base::{EVersion, Epoch, PoolId};
 use bytes::Bytes;
 use store::ObjectId;
 use wire::{Decode, Decoder, Encode, Encoder, Malformed};
@@ -101,6 +101,15 @@ impl LastBackfill {
         self.0.as_ref()
     }
 
+    /// As Ceph shows the place of an object of this pool (v16.2 `src/common/hobject.cc`).
+    pub fn shown(&self, pool: PoolId) -> String {
+        match &self.0 {
+            Some(_) if *self == LastBackfill::nothing() => "MIN".to_owned(),
+            Some(end) if !self.is_listed() => format!("{}:{end:?}", pool.0),
+            _ => "MAX".to_owned(),
+        }
+    }
+
     /// Whether it is everything.
     pub fn is_max(&self) -> bool {
         self.0.is_none()
@@ -194,5 +203,18 @@ impl Decode for PgInfo {
             (info.pg_num, info.resized_at, info.unsettled) = (d.u32()?, d.get()?, d.bool()?);
         }
         Ok(info)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::SnapId;
+
+    #[test]
+    fn how_far_a_holder_is_filled_is_shown_as_ceph_does() {
+        let object = ObjectId::new(0x8000_0001, b"space", b"", b"name", SnapId(12));
+        let all = [LastBackfill::nothing(), LastBackfill::before(object), LastBackfill::listed(), LastBackfill::MAX];
+        assert_eq!(all.map(|last| last.shown(PoolId(3))), ["MIN", "3:80000001:space::name:c", "MAX", "MAX"]);
     }
 }

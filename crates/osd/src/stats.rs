@@ -133,9 +133,10 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
     let never_served = core.placement.get(pg.id).is_some_and(|h| h.born_known && h.past.is_empty());
     let creating = never_served && pg.info.last_epoch_started.0 == 0;
     let creating = if creating { PgState::CREATING } else { PgState::default() };
+    let trims = || pg.snaps.turn.is_some() || core.trims.pauses(pg.id);
     let mut state = match &pg.role {
         Role::Active(_) if undersized || !pg.is_clean() => PgState::ACTIVE,
-        Role::Active(_) if pg.snaps.turn.is_some() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM),
+        Role::Active(_) if trims() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM),
         Role::Active(_) if pg.snaps.has_to_trim() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM_WAIT),
         Role::Active(_) => PgState::ACTIVE.with(PgState::CLEAN),
         Role::Peering(peering) => match &peering.step {

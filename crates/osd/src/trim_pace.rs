@@ -41,6 +41,11 @@ impl TrimPace {
         core::mem::take(&mut self.wanted)
     }
 
+    /// Whether a group pauses between two turns.
+    pub fn pauses(&self, pg: PgId) -> bool {
+        self.timers.iter().any(|(_, paused)| *paused == pg)
+    }
+
     /// When the next pause ends.
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
@@ -61,8 +66,10 @@ mod tests {
         assert_eq!(pace.take(at(0)), [pg]);
         pace.set(Duration::from_millis(10));
         pace.want(at(5), pg);
+        assert!(pace.pauses(pg) && !pace.pauses(PgId::new(PoolId(1), 1)));
         assert!(!pace.wants_turns(at(14)) && pace.take(at(14)).is_empty());
         assert_eq!((pace.next_wakeup(), pace.wants_turns(at(15))), (Some(at(15)), true));
         assert_eq!((pace.take(at(15)), pace.next_wakeup()), (vec![pg], None));
+        assert!(!pace.pauses(pg));
     }
 }

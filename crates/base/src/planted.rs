@@ -114,6 +114,8 @@ bugs! {
     DegradedWritten "degraded-written", "Writes go on to objects that a member lacks and can only log.", from "b646255";
     RecoveryOverWrites "recovery-over-writes", "Members fetch an object that is being written.",
         from "Ceph's recovery read locks";
+    HoldIgnored "hold-ignored", "A fetch that is begun twice may put an object in place when it is written to again.",
+        from "seeds 801 and 9802 of the simulator";
     PullsNotResumed "pulls-not-resumed", "A fetch whose session was lost is not begun again.",
         from "Ceph: recovery hung by a reset connection";
     // Snapshots, scrubs, splits.

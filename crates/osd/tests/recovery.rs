@@ -2,7 +2,7 @@
 
 mod harness;
 
-use base::{Duration, OsdId, PgId, SnapId};
+use base::{Bug, Duration, OsdId, PgId, SnapId};
 use bytes::Bytes;
 use harness::{Cluster, POOL, open};
 use maps::stats::{PgStat, PgState};
@@ -331,5 +331,41 @@ fn clones_and_their_index_come_along() {
         let mut op = c.request("o0", vec![OsdOpItem::extent(OpCode::READ, 0, 0)]);
         op.snap = SnapId(snap);
         assert_eq!(c.call_op(op).ops[0].item.payload, data, "at {snap}");
+    }
+}
+
+/// A primary that had lost a session asked once more for an object that its member had fetched. What came of that later went
+/// over what was written since.
+#[test]
+fn what_is_fetched_twice_does_not_go_over_what_is_written_since() {
+    for planted in [None, Some(Bug::HoldIgnored)] {
+        let _planting = Bug::plant(planted);
+        let mut c = Cluster::new(20, 3, 3, 2, 1);
+        let (primary, replica) = members(&c);
+        fill(&mut c, 4, 1);
+        c.kill(replica);
+        c.settle();
+        fill(&mut c, 4, 2);
+        hold_recovery(&mut c, &[primary], true);
+        c.start(replica);
+        c.settle_for(Duration::from_secs(3));
+        c.hold_commits(replica);
+        let item = OsdOpItem::extent(OpCode::APPEND, 0, 3).with_payload(Bytes::from_static(b"new"));
+        let request = c.request("o3", vec![item]);
+        let tid = c.send(1, request);
+        c.settle_for(Duration::from_millis(500));
+        // It has been fetched, and is not durable. The primary asks again, and again the object sets out.
+        c.give_up_session(primary, replica);
+        c.answers_cut.push((replica, primary));
+        c.settle_for(Duration::from_secs(1));
+        assert!(!c.replies.contains_key(&(1, tid)));
+        c.release_commits(replica);
+        c.settle_for(Duration::from_secs(1));
+        assert!(c.replies.contains_key(&(1, tid)), "the first answer is good: {:#?}", c.log);
+        c.answers_cut.clear();
+        hold_recovery(&mut c, &[primary], false);
+        c.settle();
+        assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
+        assert_eq!(c.store(replica).held_bytes() == c.store(primary).held_bytes(), planted.is_none());
     }
 }

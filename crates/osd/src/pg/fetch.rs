@@ -5,9 +5,12 @@
 //! transaction then puts the object, its clones and their part of the index of snapshots in place and takes it out of
 //! the missing set.
 //!
-//! Where this OSD follows, its primary asked for that and holds the object still; where it leads, nobody writes to
-//! what it lacks, and the head's record must show the version that the log names: a source that was asked on trust may
-//! have another. What was given up (`lost`) needs no source, or one who has the older version that counts again.
+//! Where this OSD follows, its primary asked for that and holds the object still. A request that is repeated after a lost
+//! session may begin a fetch whose object is in place already, and the hold may end amid that: the primary answers only
+//! what belongs to a hold that lasts (`Asker`), and whoever receives a write to the object gives up fetching it. Where this
+//! OSD leads, nobody writes to what it lacks, and the head's record must show the version that the log names: a source
+//! that was asked on trust may have another. What was given up (`lost`) needs no source, or one who has the older version
+//! that counts again.
 //!
 //! Invariant: of an object that is being copied, this holder has what it had or all of the new, never some of it.
 
@@ -27,14 +30,23 @@ use wire::messages::{PgPull, PgPush, PgRecovered};
 use wire::net::{ConnId, Envelope};
 use wire::{Decode, Encode};
 
+/// A primary that has asked for an object to be fetched.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// The session on which it waits for the word.
+    pub conn: ConnId,
+    /// The hold under which it keeps the object still.
+    pub hold: u32,
+}
+
 /// An object on its way here.
 #[derive(Debug)]
 pub struct Fetch {
     source: OsdId,
     peering: Epoch,
     need: Need,
-    /// The session on which the primary waits for the word; none if this OSD is the primary.
-    answer_to: Option<ConnId>,
+    /// Who waits for the word; none if this OSD is the primary.
+    asker: Option<Asker>,
     /// Tells attempts apart: what belongs to an abandoned one is not taken for this one's.
     round: u32,
     /// The head's record as it is here, once the store has told; it names the clones that the index knows.
@@ -62,12 +74,12 @@ impl Fetch {
         self.source
     }
 
-    fn new(head: &ObjectId, need: Need, source: OsdId, peering: Epoch, answer_to: Option<ConnId>, round: u32) -> Fetch {
+    fn new(head: &ObjectId, need: Need, source: OsdId, peering: Epoch, asker: Option<Asker>, round: u32) -> Fetch {
         Fetch {
             source,
             peering,
             need,
-            answer_to,
+            asker,
             round,
             own: None,
             theirs: None,
@@ -94,7 +106,7 @@ impl Fetch {
     /// Whether a head with this record, or none, is what the log names.
     fn is_wanted(&self, theirs: Option<&ObjectInfo>) -> bool {
         match theirs {
-            _ if self.answer_to.is_some() => true,
+            _ if self.asker.is_some() => true,
             Some(info) => self.need.is_met_by(info.version),
             None => self.need.deletes,
         }
@@ -140,11 +152,11 @@ impl Pg {
         need: Need,
         source: OsdId,
         peering: Epoch,
-        answer_to: Option<ConnId>,
+        asker: Option<Asker>,
     ) {
         self.abandon_fetch(core, &head);
         self.fetch_rounds += 1;
-        let fetch = Fetch::new(&head, need, source, peering, answer_to, self.fetch_rounds);
+        let fetch = Fetch::new(&head, need, source, peering, asker, self.fetch_rounds);
         let round = fetch.round;
         self.fetching.insert(head.clone(), fetch);
         let want = ObjectWant { attrs: AttrsWant::Named(vec![INFO_ATTR]), ..ObjectWant::default() };
@@ -194,6 +206,7 @@ impl Pg {
             offset: fetch.offset,
             omap_after: fetch.omap_after.clone(),
             reverted_to: fetch.need.reverted_to(),
+            hold: fetch.asker.map_or(0, |asker| asker.hold),
         };
         core.send_osd(fetch.source, Envelope::new(message));
     }
@@ -204,8 +217,8 @@ impl Pg {
         let heads: Vec<ObjectId> = self.fetching.iter().filter_map(theirs).collect();
         for head in heads.into_iter().filter(|_| !Bug::PullsNotResumed.is_planted()) {
             let fetch = &self.fetching[&head];
-            let (need, peering, answer_to) = (fetch.need.clone(), fetch.peering, fetch.answer_to);
-            self.start_fetch(core, head, need, osd, peering, answer_to);
+            let (need, peering, asker) = (fetch.need.clone(), fetch.peering, fetch.asker);
+            self.start_fetch(core, head, need, osd, peering, asker);
         }
     }
 
@@ -233,7 +246,7 @@ impl Pg {
         let older_does = |need: &Need| need.have == pull.reverted_to && pull.reverted_to != EVersion::default();
         let does = |need: &Need| need.is_here() || older_does(need);
         let lacks = self.lacks(&head) && !self.missing.get(&head).is_some_and(does);
-        if !self.exists || lacks {
+        if !self.exists || lacks || !self.may_answer(&pull, &head) {
             return self.answer_unknown(core, conn, &pull);
         }
         let first = pull.offset == 0 && pull.omap_after.is_empty();
@@ -286,9 +299,17 @@ impl Pg {
         id.is_ok_and(|id| id.snap() != SnapId::HEAD || self.info.last_backfill.covers(&id))
     }
 
+    /// Whether the hold lasts to which a pull belongs: else the object may be written to before the answer is in place.
+    fn may_answer(&self, pull: &PgPull, head: &ObjectId) -> bool {
+        let holds = || self.led_peering() == Some(pull.peering) && self.recovery.holds(head, pull.hold);
+        pull.hold == 0 || holds() || Bug::HoldIgnored.is_planted()
+    }
+
     /// Answers a pull: the store has told.
     pub(super) fn piece_read(&mut self, core: &mut Core, conn: ConnId, pull: &PgPull, mut view: ObjectView) {
-        if !view.exists && !self.knows_of_absence(pull) {
+        let head = ObjectId::from_bytes(&pull.object).map(|id| id.with_snap(SnapId::HEAD));
+        let held = head.is_ok_and(|head| self.may_answer(pull, &head));
+        if !held || !view.exists && !self.knows_of_absence(pull) {
             return self.answer_unknown(core, conn, pull);
         }
         let omap = view.omap.pop().unwrap_or_default();
@@ -332,7 +353,7 @@ impl Pg {
                 }
                 return self.fetch_failed(core, &head);
             }
-            if let (Some((_, record)), Some(info)) = (record, theirs.as_mut().filter(|_| fetch.answer_to.is_none())) {
+            if let (Some((_, record)), Some(info)) = (record, theirs.as_mut().filter(|_| fetch.asker.is_none())) {
                 // What the object was reverted to is, from now on, a version of its own.
                 info.version = fetch.need.version;
                 *record = info.to_bytes();
@@ -411,9 +432,9 @@ impl Pg {
         }
         self.missing.remove_and_store(head, &mut t);
         core.clear_suspect(self.id.pool, head);
-        let why = match fetch.answer_to {
-            Some(conn) => {
-                let answer = self.recovered_message(core, fetch.peering, head, true);
+        let why = match fetch.asker {
+            Some(Asker { conn, hold }) => {
+                let answer = self.recovered_message(core, fetch.peering, head, hold, true);
                 PgCommit::Answer(conn, fetch.peering, Box::new(answer.into()))
             }
             None => PgCommit::Pulled(fetch.peering, head.clone()),
@@ -421,19 +442,21 @@ impl Pg {
         core.commit(CommitFor::Pg(self.id, why), t);
     }
 
-    fn recovered_message(&self, core: &Core, peering: Epoch, head: &ObjectId, done: bool) -> PgRecovered {
-        PgRecovered { pg: self.id, map_epoch: core.epoch(), peering, object: head.to_bytes(), done }
+    fn recovered_message(&self, core: &Core, peering: Epoch, head: &ObjectId, hold: u32, done: bool) -> PgRecovered {
+        PgRecovered { pg: self.id, map_epoch: core.epoch(), peering, object: head.to_bytes(), hold, done }
     }
 
     /// The source does not have what is wanted, or went away.
     pub(super) fn fetch_failed(&mut self, core: &mut Core, head: &ObjectId) {
         let Some(fetch) = self.fetching.get(head) else { return };
-        let (source, peering, answer_to) = (fetch.source, fetch.peering, fetch.answer_to);
+        let (source, peering, asker) = (fetch.source, fetch.peering, fetch.asker);
         self.abandon_fetch(core, head);
-        match answer_to {
-            Some(conn) => {
-                core.log(Level::Error, format!("pg {}: {source:?} cannot give {head:?}", self.id));
-                let answer = self.recovered_message(core, peering, head, false);
+        match asker {
+            Some(Asker { conn, hold }) => {
+                // What was asked for twice may be here, and its hold over.
+                let level = if self.missing.contains(head) { Level::Error } else { Level::Info };
+                core.log(level, format!("pg {}: {source:?} cannot give {head:?}", self.id));
+                let answer = self.recovered_message(core, peering, head, hold, false);
                 core.send(conn, Envelope::new(answer));
             }
             None => self.pull_failed(core, head, source),

@@ -45,8 +45,8 @@ enum Work {
     Pulling(BTreeSet<OsdId>),
     /// It waits until nobody writes to it.
     ToPush,
-    /// These members fetch it.
-    Pushing(BTreeSet<OsdId>),
+    /// These members fetch it, during this hold.
+    Pushing(u32, BTreeSet<OsdId>),
 }
 
 /// The recovery of a PG that this OSD leads.
@@ -57,6 +57,8 @@ pub struct Recovery {
     /// What everybody has said of the PG; who is no member may still hold what others lack.
     pub(super) answers: BTreeMap<OsdId, Answer>,
     under_way: BTreeMap<ObjectId, Work>,
+    /// How often an object was held still for members.
+    last_hold: u32,
     /// Objects that nobody who is up has.
     pub unfound: BTreeSet<ObjectId>,
     /// The newest version of such an object that somebody who is no member turned out to have, if our log tells of it.
@@ -112,9 +114,14 @@ impl Recovery {
 
     /// The copy here, which members are to fetch, cannot be read.
     pub(super) fn own_copy_is_bad(&mut self, head: &ObjectId) {
-        if matches!(self.under_way.get(head), Some(Work::Pushing(_))) {
+        if matches!(self.under_way.get(head), Some(Work::Pushing(..))) {
             self.bad_here.insert(head.clone());
         }
+    }
+
+    /// Whether an object is held still for members, and this is the hold.
+    pub(super) fn holds(&self, head: &ObjectId, hold: u32) -> bool {
+        matches!(self.under_way.get(head), Some(Work::Pushing(current, _)) if *current == hold)
     }
 
     /// Whether objects are on their way.
@@ -423,10 +430,13 @@ impl Pg {
         let Some(peering) = self.led_peering() else { return };
         let lacks = |(osd, member): (&OsdId, &Member)| member.missing.get(head).map(|need| (*osd, need.to_bytes()));
         let targets: Vec<_> = self.recovery.members.iter().filter_map(lacks).collect();
-        let waiting = Work::Pushing(targets.iter().map(|(osd, _)| *osd).collect());
+        self.recovery.last_hold += 1;
+        let hold = self.recovery.last_hold;
+        let waiting = Work::Pushing(hold, targets.iter().map(|(osd, _)| *osd).collect());
         self.recovery.under_way.insert(head.clone(), waiting);
         for (osd, need) in targets {
-            let message = PgRecover { pg: self.id, map_epoch: core.epoch(), peering, object: head.to_bytes(), need };
+            let message =
+                PgRecover { pg: self.id, map_epoch: core.epoch(), peering, object: head.to_bytes(), need, hold };
             core.send_osd(osd, Envelope::new(message));
         }
         self.end_push_if_done(core, head);
@@ -438,8 +448,8 @@ impl Pg {
         if self.led_peering() != Some(message.peering) {
             return;
         }
-        let Some(Work::Pushing(waiting)) = self.recovery.under_way.get_mut(&head) else { return };
-        if !waiting.remove(&from) {
+        let Some(Work::Pushing(hold, waiting)) = self.recovery.under_way.get_mut(&head) else { return };
+        if *hold != message.hold || !waiting.remove(&from) {
             return;
         }
         if message.done {
@@ -455,7 +465,7 @@ impl Pg {
     }
 
     fn end_push_if_done(&mut self, core: &mut Core, head: &ObjectId) {
-        if !matches!(self.recovery.under_way.get(head), Some(Work::Pushing(waiting)) if waiting.is_empty()) {
+        if !matches!(self.recovery.under_way.get(head), Some(Work::Pushing(_, waiting)) if waiting.is_empty()) {
             return;
         }
         if let Some(queue) = self.objects.get_mut(head) {
@@ -483,11 +493,15 @@ impl Pg {
         let Some(peering) = self.led_peering() else { return };
         let map_epoch = core.epoch();
         for (head, work) in &self.recovery.under_way {
-            if matches!(work, Work::Pushing(waiting) if waiting.contains(&osd))
+            if let Work::Pushing(hold, waiting) = work
+                && waiting.contains(&osd)
                 && let Some(need) = self.recovery.members.get(&osd).and_then(|member| member.missing.get(head))
             {
                 let (object, need) = (head.to_bytes(), need.to_bytes());
-                core.send_osd(osd, Envelope::new(PgRecover { pg: self.id, map_epoch, peering, object, need }));
+                core.send_osd(
+                    osd,
+                    Envelope::new(PgRecover { pg: self.id, map_epoch, peering, object, need, hold: *hold }),
+                );
             }
         }
         self.resume_part(core, osd);

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a replica applies only the writes of the primary and peering that made it one, in order, each once.
 
+use super::fetch::Asker;
 use super::info::{LastBackfill, PgInfo};
 use super::log::{LogEntry, PgLog};
 use super::missing::{Need, differing};
@@ -150,7 +151,7 @@ impl Pg {
             return;
         }
         if let (Ok(head), Ok(need)) = (ObjectId::from_bytes(&message.object), Need::from_bytes(&message.need)) {
-            self.start_fetch(core, head, need, from, message.peering, Some(conn));
+            self.start_fetch(core, head, need, from, message.peering, Some(Asker { conn, hold: message.hold }));
         }
     }
 
@@ -167,6 +168,10 @@ impl Pg {
             Ok((entry, mut transaction)) => {
                 if Bug::ConfirmedBeforeDurable.is_planted() {
                     self.confirm(core, conn, write.peering, write.version);
+                }
+                if !entry.changes_nothing && !Bug::HoldIgnored.is_planted() {
+                    // The primary does not hold it still any more: what comes now may be older than this.
+                    self.abandon_fetch(core, &entry.object);
                 }
                 if write.logged_only && !entry.changes_nothing && self.info.last_backfill.covers(&entry.object) {
                     self.missing.add_and_store(entry.object.clone(), Need::of(&entry), &mut transaction);

@@ -64,6 +64,8 @@ pub(crate) struct Cluster {
     saved: BTreeMap<i32, MemoryStore>,
     /// The other end of each session end.
     links: BTreeMap<(End, ConnId), (End, ConnId)>,
+    /// Accepted ends, by who called and whom, whose caller has given the session up and may call again.
+    given_up: BTreeMap<(i32, i32), ConnId>,
     channels: BTreeMap<(End, ConnId), VecDeque<NetEvent>>,
     followers: BTreeMap<i32, (ConnId, u64)>,
     pub(crate) replies: BTreeMap<(u64, u64), Vec<OsdOpReply>>,
@@ -78,6 +80,8 @@ pub(crate) struct Cluster {
     next_tid: u64,
     /// Sessions between these OSDs deliver nothing.
     pub(crate) cut: Vec<(i32, i32)>,
+    /// What the second of these OSDs answers on sessions that the first has opened is not delivered.
+    pub(crate) answers_cut: Vec<(i32, i32)>,
     /// OSDs that hear of no map; what they miss comes with the next one.
     pub(crate) unmapped: Vec<i32>,
     pub(crate) pg_stats: BTreeMap<PgId, Bytes>,
@@ -131,6 +135,7 @@ impl Cluster {
             nodes: BTreeMap::new(),
             saved: BTreeMap::new(),
             links: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             channels: BTreeMap::new(),
             followers: BTreeMap::new(),
             replies: BTreeMap::new(),
@@ -141,6 +146,7 @@ impl Cluster {
             client_conns: BTreeMap::new(),
             next_tid: 0,
             cut: Vec::new(),
+            answers_cut: Vec::new(),
             unmapped: Vec::new(),
             pg_stats: BTreeMap::new(),
             used_ratios: BTreeMap::new(),
@@ -191,6 +197,7 @@ impl Cluster {
         let peers: Vec<_> = ends.iter().map(|(_, peer)| **peer).collect();
         self.links.retain(|(end, _), (peer, _)| *end != End::Osd(id) && *peer != End::Osd(id));
         self.channels.retain(|(end, _), _| *end != End::Osd(id));
+        self.given_up.retain(|(from, to), _| *from != id && *to != id);
         for (end, conn) in peers {
             self.deliver(end, conn, NetEvent::Closed { conn, why: CloseReason::Fault });
         }
@@ -235,6 +242,22 @@ impl Cluster {
                 self.deliver(end, conn, NetEvent::Closed { conn, why: CloseReason::Fault });
             }
         }
+    }
+
+    /// An OSD gives up the session that it has opened to another, and calls again a little later; who is called takes that
+    /// for the session that it had, and does not hear of it. What is under way is lost.
+    pub(crate) fn give_up_session(&mut self, from: i32, to: i32) {
+        let ours = |((end, conn), peer): (&(End, ConnId), &(End, ConnId))| {
+            (*end == End::Osd(from) && peer.0 == End::Osd(to) && !conn.is_accepted()).then_some((*conn, *peer))
+        };
+        // The first is the one for work; another is for signs of life.
+        let (conn, there) = self.links.iter().filter_map(ours).min().expect("there is a session");
+        self.links.remove(&(End::Osd(from), conn));
+        self.links.remove(&there);
+        self.channels.remove(&(End::Osd(from), conn));
+        self.channels.remove(&there);
+        self.given_up.insert((from, to), there.1);
+        self.deliver(End::Osd(from), conn, NetEvent::Closed { conn, why: CloseReason::Fault });
     }
 
     /// Ends an OSD and throws its store away.
@@ -517,7 +540,8 @@ impl Cluster {
                 let there = |(osd, node): (&i32, &Node)| (addrs(*osd, node.nonce, 6900) == to).then_some(*osd);
                 match self.nodes.iter().find_map(there) {
                     Some(other) => {
-                        let accepted = self.accept(other);
+                        let again = self.given_up.remove(&(id, other));
+                        let accepted = again.unwrap_or_else(|| self.accept(other));
                         self.links.insert((me, conn), (End::Osd(other), accepted));
                         self.links.insert((End::Osd(other), accepted), (me, conn));
                         let called = |osd: i32| {
@@ -525,7 +549,9 @@ impl Cluster {
                             Arc::new(Peer { addrs, ..peer(EntityName::osd(OsdId(osd))) })
                         };
                         let (ours, theirs) = (called(id), called(other));
-                        self.deliver(End::Osd(other), accepted, NetEvent::Opened { conn: accepted, peer: ours });
+                        if again.is_none() {
+                            self.deliver(End::Osd(other), accepted, NetEvent::Opened { conn: accepted, peer: ours });
+                        }
                         self.deliver(me, conn, NetEvent::Opened { conn, peer: theirs });
                     }
                     None if policy == Policy::Lossy => {
@@ -584,12 +610,15 @@ impl Cluster {
         for id in self.nodes.keys().copied().collect::<Vec<_>>() {
             self.drain(id);
         }
-        let is_cut = |a: End, b: End| match (a, b) {
-            (End::Osd(a), End::Osd(b)) => self.cut.contains(&(a, b)) || self.cut.contains(&(b, a)),
+        let is_cut = |(here, conn): &(End, ConnId), there: End| match (*here, there) {
+            (End::Osd(a), End::Osd(b)) => {
+                let answers = !conn.is_accepted() && self.answers_cut.contains(&(a, b));
+                answers || self.cut.contains(&(a, b)) || self.cut.contains(&(b, a))
+            }
             _ => false,
         };
         let open = |(key, queue): (&(End, ConnId), &VecDeque<NetEvent>)| {
-            let cut = self.links.get(key).is_some_and(|(peer, _)| is_cut(key.0, *peer));
+            let cut = self.links.get(key).is_some_and(|(peer, _)| is_cut(key, *peer));
             (!queue.is_empty() && !cut).then_some(*key)
         };
         let ready: Vec<(End, ConnId)> = self.channels.iter().filter_map(open).collect();

@@ -153,7 +153,7 @@ message! {
     }
 
     /// To whoever is copied from: give me (a piece of) a life of an object.
-    PgPull(0x4C08, 2, 2) {
+    PgPull(0x4C08, 3, 3) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -170,6 +170,8 @@ message! {
         omap_after: Bytes,
         /// The version that would do although newer ones were written, which are given up; zero for none.
         reverted_to: EVersion,
+        /// As long as which hold of the receiver's this is to be answered; 0 where the sender is the primary.
+        hold: u32,
     }
 
     /// The answer.
@@ -209,7 +211,7 @@ message! {
     }
 
     /// Primary to member: fetch an object that you lack from me; I hold it still meanwhile.
-    PgRecover(0x4C10, 1, 1) {
+    PgRecover(0x4C10, 2, 2) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -220,10 +222,12 @@ message! {
         object: Bytes,
         /// What is to be had of it.
         need: Bytes,
+        /// Tells this time of holding it still from others, from 1 on; the same where the request is repeated.
+        hold: u32,
     }
 
     /// The answer.
-    PgRecovered(0x4C11, 1, 1) {
+    PgRecovered(0x4C11, 2, 2) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -232,6 +236,8 @@ message! {
         peering: Epoch,
         /// From the request.
         object: Bytes,
+        /// From the request.
+        hold: u32,
         /// Whether it is in place, durably.
         done: bool,
     }
@@ -539,6 +545,7 @@ mod tests {
                 offset: 4096,
                 omap_after: blob("k"),
                 reverted_to: version,
+                hold: 5,
             }
             .into(),
             PgPush {
@@ -559,8 +566,8 @@ mod tests {
                 bytes: blob("bytes"),
             }
             .into(),
-            PgRecover { pg, map_epoch, peering, object: blob("o"), need: blob("n") }.into(),
-            PgRecovered { pg, map_epoch, peering, object: blob("o"), done: true }.into(),
+            PgRecover { pg, map_epoch, peering, object: blob("o"), need: blob("n"), hold: 5 }.into(),
+            PgRecovered { pg, map_epoch, peering, object: blob("o"), hold: 5, done: true }.into(),
             PgReserve { pg, map_epoch, peering, work: SlotWork::Backfill, priority: 140, wanted: true }.into(),
             PgReserved { pg, map_epoch, peering, work: SlotWork::Scrub, answer: SlotAnswer::Refused }.into(),
             PgScrub { pg, map_epoch, peering, round: 3, from: None, to: Some(blob("t")), deep: true, urgent: false }

@@ -31,6 +31,7 @@ import time
 from pathlib import Path
 
 import real_ceph
+import slow_devices
 from harness import Loligo, run
 
 OSDS = 4
@@ -38,37 +39,7 @@ OSDS = 4
 RESERVED = {"high_client_ops": 0.5, "balanced": 0.4, "high_recovery_ops": 0.3}
 WITHIN = 0.02
 ROW_SECONDS_MAX = 900
-THROTTLES = Path("/sys/fs/cgroup/blkio")
 OPTIONS = {"osd_op_queue": "mclock_scheduler", "osd_pool_default_size": 3}
-
-
-class Devices:
-    """Loop devices with links to them, `disk.$id`, which can be slowed down. They go at the end."""
-
-    def __init__(self, scratch, undo, args):
-        self.args, self.undo, self.numbers = args, undo, []
-        self.pattern = scratch / "disk.$id"
-        for osd in range(OSDS):
-            image = scratch / f"image.{osd}"
-            undo.callback(image.unlink, missing_ok=True)
-            with open(image, "wb") as file:
-                # Blocks that the file system has yet to find would be slower the first time.
-                os.posix_fallocate(file.fileno(), 0, args.gib << 30)
-            device = run("losetup", "--direct-io=on", "--find", "--show", image).stdout.strip()
-            undo.callback(run, "losetup", "--detach", device)
-            (scratch / f"disk.{osd}").symlink_to(device)
-            queue = Path("/sys/block", Path(device).name)
-            # Ceph's costs of work go by that.
-            (queue / "queue/rotational").write_text("0")
-            self.numbers.append((queue / "dev").read_text().strip())
-
-    def slow_down(self):
-        for way in ("read", "write"):
-            for kind, most in (("iops", self.args.iops), ("bps", self.args.mib_per_second << 20)):
-                throttle = THROTTLES / f"blkio.throttle.{way}_{kind}_device"
-                for number in self.numbers:
-                    self.undo.callback(throttle.write_text, f"{number} 0")
-                    throttle.write_text(f"{number} {most}")
 
 
 class System:
@@ -77,7 +48,7 @@ class System:
     def __init__(self, name, scratch, undo, args):
         self.name, self.args, self.scratch = name, args, scratch / name
         self.scratch.mkdir()
-        devices = Devices(self.scratch, undo, args)
+        devices = slow_devices.SlowDevices(self.scratch, undo, OSDS, args.gib)
         options = {**OPTIONS, "bluestore_block_path": devices.pattern}
         directory = self.scratch / "cluster"
         if name == "loligo":
@@ -88,7 +59,7 @@ class System:
             self.cluster = real_ceph.RealCeph(directory)
             undo.callback(self.down)
             self.cluster.up(OSDS, {**options, "rbd_cache": "false"})
-        devices.slow_down()
+        devices.slow_down(args.mib_per_second, args.iops)
 
     def down(self):
         if self.name == "ceph":
@@ -238,7 +209,7 @@ def main():
     os.environ["LOLIGO"] = str(args.loligo.resolve())
     # Ceph last, as it cannot be started twice as quickly.
     chosen = [args.only] if args.only else ["loligo", "ceph"]
-    if os.geteuid() != 0 or not (THROTTLES / "blkio.throttle.write_iops_device").exists():
+    if not slow_devices.may_be_had():
         sys.exit("recovery_peers.py: needs root and the cgroup controller blkio (version 1), to slow devices down")
     if "ceph" in chosen and not real_ceph.is_installed():
         sys.exit(f"recovery_peers.py: needs Debian's packages {real_ceph.PACKAGES}; or --only loligo")

@@ -1,18 +1,23 @@
 #!/usr/bin/python3
 """How fast an OSD that was away gets what it has missed while no client works, and what that costs.
 
-    recovery_speed.py --loligo PATH [--objects N]                  a cluster of its own, with the defaults
-    recovery_speed.py --dir DIR --restart COMMAND [--objects N]    a cluster that runs (`victims`), of three OSDs
+    recovery_speed.py --loligo PATH                        a cluster of its own, with the defaults
+    recovery_speed.py --loligo PATH --mib-per-second N     the same on devices that do no more than that each way
+    recovery_speed.py --dir DIR --restart COMMAND          a cluster that runs (`victims`), of three OSDs
 
-One of three OSDs is killed, and N objects of 4 MiB are written whose third copy it should have. Then it is started, with
+One of three OSDs is killed, and --objects of 4 MiB are written whose third copy it should have. Then it is started, with
 limits on recovery lifted. Measured from when the map shows it as up until every group's primary says that it is clean:
-MiB/s, and CPU of all OSDs per object. Beside it the same bytes copied by hand, from one file to another on the same disk,
-past the page cache and flushed.
+MiB/s, and CPU of all OSDs per object. Just before and after it the same bytes are copied by hand, from one file to another
+on the same disk or from one device to another that is as slow, past the page cache and flushed: a disk's speed may change
+within a minute. All that --rounds times.
 """
 import json
 import mmap
 import os
+import queue
+import statistics
 import sys
+import threading
 import time
 
 import rados
@@ -75,31 +80,59 @@ def cpu_seconds(cluster):
     return sum(of(cluster.pid(osd)) for osd in range(OSDS))
 
 
-def copy_by_hand(directory, count):
-    """Copies as many bytes; how long that takes."""
-    buffer = mmap.mmap(-1, SIZE)
-    buffer.write(os.urandom(SIZE))
-    here, there = directory / "from", directory / "to"
-    open_for = {here: os.O_RDONLY | os.O_DIRECT, there: os.O_WRONLY | os.O_CREAT | os.O_DIRECT}
+def copy_by_hand(cluster, count):
+    """Copies as many bytes, reading ahead of what is written; how long that takes. Where devices are slow, from one of those
+    to another."""
+    here, there = cluster.spare or (cluster.scratch / "from", cluster.scratch / "to")
+    buffers = [mmap.mmap(-1, SIZE) for _ in range(DEPTH)]
+    buffers[0].write(os.urandom(SIZE))
+    free, read = queue.SimpleQueue(), queue.SimpleQueue()
     try:
-        source = os.open(here, open_for[there])
-        for _ in range(count):
-            os.write(source, buffer)
-        os.fsync(source)
-        os.close(source)
-        source, target = os.open(here, open_for[here]), os.open(there, open_for[there])
+        source = os.open(here, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+        target = os.open(there, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+        if not cluster.spare:
+            for _ in range(count):
+                os.write(source, buffers[0])
+            os.fsync(source)
+
+        def read_all():
+            for number in range(count):
+                buffer = free.get()
+                os.preadv(source, [buffer], number * SIZE)
+                read.put(buffer)
         began = time.monotonic()
-        for _ in range(count):
-            os.readv(source, [buffer])
-            os.write(target, buffer)
+        for buffer in buffers:
+            free.put(buffer)
+        reader = threading.Thread(target=read_all)
+        reader.start()
+        for number in range(count):
+            buffer = read.get()
+            os.pwritev(target, [buffer], number * SIZE)
+            free.put(buffer)
+        reader.join()
         os.fsync(target)
         took = time.monotonic() - began
         os.close(source)
         os.close(target)
         return took
     finally:
-        here.unlink(missing_ok=True)
-        there.unlink(missing_ok=True)
+        if not cluster.spare:
+            here.unlink(missing_ok=True)
+            there.unlink(missing_ok=True)
+
+
+def one_round(cluster, count):
+    """Seconds that recovery takes, those of copying by hand just before and after it, and CPU seconds of all OSDs."""
+    cluster.kill(VICTIM)
+    wait_for(lambda: not is_up(cluster), "the OSD is down", 120)
+    fill(cluster, count)
+    before = copy_by_hand(cluster, count)
+    cluster.start(VICTIM)
+    wait_for(lambda: is_up(cluster), "the OSD is up", 120, 0.01)
+    began, cpu = time.monotonic(), cpu_seconds(cluster)
+    wait_clean(cluster)
+    took, cpu = time.monotonic() - began, cpu_seconds(cluster) - cpu
+    return took, (before + copy_by_hand(cluster, count)) / 2, cpu
 
 
 def measure(cluster, args):
@@ -107,23 +140,19 @@ def measure(cluster, args):
     for key, value in LIFTED.items():
         run("ceph", "config", "set", "osd", key, value, conf=cluster.conf)
     run("ceph", "osd", "set", "noout", conf=cluster.conf)
+    rounds = []
     with cluster.with_pool(("size", 3), ("min_size", 1)), rados.Rados(conffile=str(cluster.conf)) as cluster.rados:
-        cluster.kill(VICTIM)
-        wait_for(lambda: not is_up(cluster), "the OSD is down", 120)
-        fill(cluster, args.objects)
-        by_hand = copy_by_hand(cluster.scratch, args.objects)
-        cluster.start(VICTIM)
-        wait_for(lambda: is_up(cluster), "the OSD is up", 120, 0.01)
-        began, cpu = time.monotonic(), cpu_seconds(cluster)
-        wait_clean(cluster)
-        took, cpu = time.monotonic() - began, cpu_seconds(cluster) - cpu
+        for number in range(args.rounds):
+            took, by_hand, cpu = one_round(cluster, args.objects)
+            rounds.append((mib / took, mib / by_hand, by_hand / took, cpu / args.objects * 1000))
+            print("round {}: {:.0f} MiB/s, by hand {:.0f}: {:.0%} of it; {:.2f} ms of CPU per object"
+                  .format(number + 1, *rounds[-1]), flush=True)
     run("ceph", "osd", "unset", "noout", conf=cluster.conf)
     for key in LIFTED:
         run("ceph", "config", "rm", "osd", key, conf=cluster.conf)
-    print(f"recovery: {mib / took:.0f} MiB/s, {cpu / args.objects * 1000:.2f} ms of CPU per object of 4 MiB "
-          f"({args.objects} in {took:.2f} s)")
-    print(f"by hand:  {mib / by_hand:.0f} MiB/s; recovery has {by_hand / took:.0%} of it")
+    print("medians: {:.0f} MiB/s, by hand {:.0f}, {:.0%} of it; {:.2f} ms of CPU per object of 4 MiB"
+          .format(*(statistics.median(column) for column in zip(*rounds))))
 
 
 if __name__ == "__main__":
-    sys.exit(victims.main(__doc__, OSDS, measure, objects=400))
+    sys.exit(victims.main(__doc__, OSDS, measure, objects=400, rounds=5))

@@ -17,6 +17,7 @@ use crate::pg::acting::RecoveryLimits;
 use crate::pg::fullness::FullPools;
 use crate::pg::{PgCommit, PgRead};
 use crate::placement::Placement;
+use crate::pull_pace::{PullPace, Pulled};
 use crate::recovery_pace::RecoveryPace;
 use crate::reservations::Reservations;
 use crate::room::Rooms;
@@ -161,6 +162,8 @@ pub struct Core {
     pub counts_changed: bool,
     /// How fast this OSD recovers.
     pub pace: RecoveryPace,
+    /// How much others pull at once.
+    pub pulls: PullPace,
     /// Slots for its own PGs' recovery and backfill, and for others'.
     pub reservations: Reservations,
     /// Objects that the store may not be able to read.
@@ -255,6 +258,7 @@ impl Core {
             stats_changed: true,
             counts_changed: false,
             pace: RecoveryPace::default(),
+            pulls: PullPace::default(),
             reservations: Reservations::default(),
             suspects: Suspects::default(),
             deletions: Deletions::default(),
@@ -383,6 +387,9 @@ impl Core {
     pub fn take_read(&mut self, id: ReadId) -> Option<ReadFor> {
         let read = self.reads.remove(&id.0)?;
         self.store_meter.end(self.now, read.given);
+        if let PgRead::Piece(Pulled { bytes, .. }) = read.what {
+            self.pulls.ended(bytes);
+        }
         Some(read)
     }
 

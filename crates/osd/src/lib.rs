@@ -40,6 +40,7 @@ pub mod pg;
 pub mod pg_query;
 pub mod ping_times;
 pub mod placement;
+pub mod pull_pace;
 mod recovering;
 pub mod recovery_pace;
 pub mod replication;

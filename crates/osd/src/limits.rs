@@ -113,6 +113,9 @@ pub const BACKFILL_HEADS_MAX: usize = 512;
 pub const PUSH_BYTES_MAX: u64 = 8 << 20;
 /// The least of that: each piece is a round trip and a transaction.
 pub const PUSH_BYTES_MIN: u64 = 64 << 10;
+/// The most data bytes of pieces for other OSDs that are read at once, besides the last of them: enough for any device to
+/// be busy.
+pub const PULLED_BYTES_MAX: u64 = 16 << 20;
 /// The most objects whose recovery an OSD has under way, whatever `osd_recovery_max_active` says: their pieces may all wait
 /// for the same peer, on the session that writes take, and that is given up where more than 512 MiB wait.
 pub const RECOVERIES_MAX: usize = 32;

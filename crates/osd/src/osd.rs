@@ -243,6 +243,7 @@ impl Osd {
                 }
             }
             NetEvent::Closed { conn, why } => {
+                self.core.pulls.closed(conn);
                 if self.core.peers.owner(conn).is_none() {
                     for pg in self.core.sessions.close(conn) {
                         if let Some(pg) = self.pgs.get_mut(&pg) {
@@ -415,6 +416,7 @@ impl Osd {
 
     /// Schedules the turns that PGs have asked for since, and runs what may go on.
     fn run_queued(&mut self) {
+        self.answer_pulls();
         let recovers = self.core.pace.next_wakeup().is_some_and(|at| at <= self.core.now);
         let waits = self.core.trims.wants_turns(self.core.now)
             || self.core.scrubs.wants_turns()
@@ -437,6 +439,7 @@ impl Osd {
 
     /// Runs what the scheduler lets through.
     pub(crate) fn run(&mut self) {
+        self.answer_pulls();
         self.hand_out_slots();
         self.schedule_recovery();
         for pg in self.core.trims.take(self.core.now) {

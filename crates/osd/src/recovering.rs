@@ -1,6 +1,6 @@
-//! The OSD's part in recovery: slots that are handed out, turns in the queue, what operators want first.
+//! The OSD's part in recovery: slots that are handed out, turns in the queue, what others pull, what operators want first.
 //!
-//! Read next: `reservations`, `recovery_pace`, `pg::reservation`, `pg::recovery`.
+//! Read next: `reservations`, `recovery_pace`, `pull_pace`, `pg::reservation`, `pg::recovery`.
 
 use crate::osd::{Osd, Work, WorkOf};
 use crate::scheduler::WorkClass;
@@ -33,6 +33,15 @@ impl Osd {
         while let Some(pg) = self.core.pace.next(now) {
             let cost_bytes = self.pgs.get(&pg).map_or(0, |pg| pg.recovery_cost_bytes());
             self.scheduler.enqueue(now, WorkClass::Recovery, cost_bytes, Work { pg, what: WorkOf::Recover });
+        }
+    }
+
+    /// Answers pulls of other OSDs, as far as their pace allows.
+    pub(crate) fn answer_pulls(&mut self) {
+        while let Some((pg, pulled)) = self.core.pulls.take() {
+            if let Some(pg) = self.pgs.get(&pg) {
+                pg.answer_pull(&mut self.core, pulled);
+            }
         }
     }
 

@@ -22,6 +22,7 @@ use crate::core::{CommitFor, Core, Level};
 use crate::limits::{PUSH_BYTES_MAX, PUSH_OMAP_ENTRIES_MAX};
 use crate::ops::clones::Clones;
 use crate::ops::state::{INFO_ATTR, ObjectInfo};
+use crate::pull_pace::Pulled;
 use base::{Bug, EVersion, Epoch, OsdId, SnapId};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
@@ -239,15 +240,22 @@ impl Pg {
         }
     }
 
+    /// Another OSD pulls: it is answered in its turn.
+    pub fn handle_pull(&self, core: &mut Core, conn: ConnId, pull: Box<PgPull>) {
+        let bytes = core.push_bytes_max.min(self.recovery_cost_bytes() as u64);
+        core.pulls.want(Pulled { conn, pull, bytes });
+    }
+
     /// Answers a pull: asks the store, if it has what is asked for.
-    pub fn handle_pull(&mut self, core: &mut Core, conn: ConnId, pull: Box<PgPull>) {
+    pub fn answer_pull(&self, core: &mut Core, pulled: Pulled) {
+        let (conn, pull) = (pulled.conn, &pulled.pull);
         let Ok(id) = ObjectId::from_bytes(&pull.object) else { return };
         let head = id.with_snap(SnapId::HEAD);
         let older_does = |need: &Need| need.have == pull.reverted_to && pull.reverted_to != EVersion::default();
         let does = |need: &Need| need.is_here() || older_does(need);
         let lacks = self.lacks(&head) && !self.missing.get(&head).is_some_and(does);
-        if !self.exists || lacks || !self.may_answer(&pull, &head) {
-            return self.answer_unknown(core, conn, &pull);
+        if !self.exists || lacks || !self.may_answer(pull, &head) {
+            return self.answer_unknown(core, conn, pull);
         }
         let first = pull.offset == 0 && pull.omap_after.is_empty();
         let want = ObjectWant {
@@ -265,15 +273,17 @@ impl Pg {
             uncached: false,
         };
         let what = ReadWhat::Object(id, want);
-        core.read(self.id, PgRead::Piece(conn, pull), ReadRequest { collection: self.collection(), what });
+        core.pulls.began(pulled.bytes);
+        core.read(self.id, PgRead::Piece(pulled), ReadRequest { collection: self.collection(), what });
     }
 
     /// The store cannot read what was pulled. The primary's copy is mended when those who wait for it have been told.
-    pub(super) fn piece_failed(&mut self, core: &mut Core, conn: ConnId, pull: &PgPull, error: &StoreError) {
+    pub(super) fn piece_failed(&mut self, core: &mut Core, pulled: &Pulled, error: &StoreError) {
+        let pull = &pulled.pull;
         if let (Ok(id), StoreError::Corrupt(_) | StoreError::Device) = (ObjectId::from_bytes(&pull.object), error) {
             self.recovery.own_copy_is_bad(&id.with_snap(SnapId::HEAD));
         }
-        self.answer_unknown(core, conn, pull);
+        self.answer_unknown(core, pulled.conn, pull);
     }
 
     /// Answers a pull that cannot be answered.
@@ -306,7 +316,8 @@ impl Pg {
     }
 
     /// Answers a pull: the store has told.
-    pub(super) fn piece_read(&mut self, core: &mut Core, conn: ConnId, pull: &PgPull, mut view: ObjectView) {
+    pub(super) fn piece_read(&mut self, core: &mut Core, pulled: &Pulled, mut view: ObjectView) {
+        let (conn, pull) = (pulled.conn, &pulled.pull);
         let head = ObjectId::from_bytes(&pull.object).map(|id| id.with_snap(SnapId::HEAD));
         let held = head.is_ok_and(|head| self.may_answer(pull, &head));
         if !held || !view.exists && !self.knows_of_absence(pull) {

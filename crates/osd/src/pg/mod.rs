@@ -41,6 +41,7 @@ pub mod watching;
 
 use crate::core::{CommitFor, Core, Level};
 use crate::placement::PgHistory;
+use crate::pull_pace::Pulled;
 use crate::replication::Replication;
 use crate::watch::LiveWatches;
 use base::hash::FixedHashMap;
@@ -71,7 +72,7 @@ pub enum PgRead {
     /// A client's listing.
     Listing(Box<listing::Listing>),
     /// A piece of an object for another OSD.
-    Piece(ConnId, Box<wire::messages::PgPull>),
+    Piece(Pulled),
     /// What is here of an object that is to be fetched, in this attempt.
     OwnRecord(ObjectId, u32),
     /// The next part for a member that is being filled, in this peering.
@@ -426,7 +427,7 @@ impl Pg {
                     PgRead::Request(request) => self.request_failed(core, request, &error),
                     PgRead::AtReplica(request, _) => replica_reads::to_primary(core, request),
                     PgRead::Listing(listing) => self.listing_failed(core, *listing),
-                    PgRead::Piece(conn, pull) => self.piece_failed(core, conn, &pull, &error),
+                    PgRead::Piece(pulled) => self.piece_failed(core, &pulled, &error),
                     PgRead::OwnRecord(head, _) => self.fetch_failed(core, &head),
                     PgRead::Damaged(head, interval) => self.damaged_read(core, &head, interval, None),
                     PgRead::ScrubRange(round) => self.range_failed(core, round),
@@ -445,7 +446,7 @@ impl Pg {
                 self.listing_read(core, listing, entries, next);
             }
             (PgRead::Listing(listing), ReadResult::Object(view)) => self.listing_object_read(core, listing, &view),
-            (PgRead::Piece(conn, pull), ReadResult::Object(view)) => self.piece_read(core, conn, &pull, *view),
+            (PgRead::Piece(pulled), ReadResult::Object(view)) => self.piece_read(core, &pulled, *view),
             (PgRead::OwnRecord(head, round), ReadResult::Object(view)) => {
                 self.own_record_read(core, &head, round, &view);
             }

@@ -272,6 +272,9 @@ impl Osd {
         if let Err(error) = &result {
             self.core.note_bad_read(read.pg, error);
         }
+        if let (PgRead::Piece(pulled), Ok(ReadResult::Object(view))) = (&read.what, &result) {
+            self.note_copied(pulled.pull.tenant, view.data.iter().map(|bytes| bytes.len() as u64).sum());
+        }
         if let PgRead::ToDelete(number) = read.what {
             self.delete_listed(read.pg, number, result);
         } else if let Some(pg) = self.pgs.get_mut(&read.pg) {

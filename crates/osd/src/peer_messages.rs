@@ -14,6 +14,7 @@ impl Osd {
             Message::OsdTenants(news) => return self.core.tenants.told(self.core.now, from, news),
             Message::OsdPing(ping) => return self.pinged(conn, from, ping),
             Message::SubWrite(write) => self.note_replicated(write),
+            Message::PgPush(push) => self.note_copied(push.tenant, push.bytes.len() as u64),
             _ => {}
         }
         if let Message::SubCommit(m) = &envelope.message {
@@ -64,12 +65,7 @@ impl Osd {
                 core.counters.subop_pull.inc();
                 pg.handle_pull(core, conn, m);
             }
-            Message::PgPush(m) => {
-                core.counters.subop_push.inc();
-                core.counters.subop_push_in_bytes.add(m.bytes.len() as u64);
-                core.counters.recovery_bytes.add(m.bytes.len() as u64);
-                pg.handle_push(core, from, *m);
-            }
+            Message::PgPush(m) => pg.handle_push(core, from, *m),
             Message::PgCommittedQuery(m) => pg.handle_committed_query(core, conn, &m),
             Message::PgCommitted(m) => pg.handle_committed(core, from, &m),
             Message::PgRemove(_) if pg.sets.acting_primary == from && !pg.sets.concerns(core.me()) => {

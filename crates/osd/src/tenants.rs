@@ -34,7 +34,8 @@ struct Tenant {
     who: Who,
     promise: TenantPromise,
     done: Done,
-    /// Copies of its writes that this OSD was given by other primaries, and their bytes.
+    /// Copies of its writes that this OSD was given by other primaries, pieces of objects for which its requests waited, and
+    /// the bytes of all these.
     copies: (u64, u64),
     /// What others have told since the last settlement, and who they were.
     elsewhere: Elsewhere,
@@ -298,9 +299,13 @@ impl Osd {
     /// Another primary gives this OSD a write to copy: it is done at once, as that one's client waits, and counts against
     /// its tenant's part of what is left here.
     pub(crate) fn note_replicated(&mut self, write: &SubWrite) {
+        self.note_copied(write.tenant, (write.transaction.len() + write.payload.len()) as u64);
+    }
+
+    /// So is what a tenant's request waits for: pieces of objects that are read here for others, or that come here.
+    pub(crate) fn note_copied(&mut self, tenant: u64, bytes: u64) {
         let table = &mut self.core.tenants;
-        let Some(group) = table.by_id.get(&TenantId(write.tenant)).copied() else { return };
-        let bytes = (write.transaction.len() + write.payload.len()) as u64;
+        let Some(group) = table.by_id.get(&TenantId(tenant)).copied() else { return };
         if let Some(tenant) = table.tenants.get_mut(&group) {
             tenant.copies.0 += 1;
             tenant.copies.1 += bytes;

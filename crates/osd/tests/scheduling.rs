@@ -198,6 +198,37 @@ fn a_tenant_has_one_limit_in_all() {
     assert_eq!(answered(&c, 1, &tids), 400, "without a promise, without a limit");
 }
 
+/// What a tenant's request waits for is copied for that tenant: read at the primary, and written at a member that lacks it.
+/// What is recovered by itself is not.
+#[test]
+fn recovery_that_a_tenant_waits_for_counts_as_its_own() {
+    let mut c = Cluster::new(78, 3, 3, 2, 1);
+    set(&mut c, 3, &[("osd_op_queue", "mclock_scheduler"), ("osd_qos_tenants", "pool:1 limit=10000")]);
+    let (pg, _, primary) = c.locate("o0");
+    let member = c.map.pg_to_up_acting(pg).acting[1].0;
+    c.kill(member);
+    c.settle();
+    (0..4).for_each(|n| assert_eq!(c.write(&format!("o{n}"), &[2; 5000]), 0));
+    c.admin(primary, r#"{"prefix":"config set","var":"osd_recovery_sleep","val":["3600"]}"#);
+    c.start(member);
+    set(&mut c, 3, &[("osd_op_queue", "mclock_scheduler"), ("osd_qos_tenants", "pool:1 limit=10000")]);
+    c.settle();
+    let copied = |c: &mut Cluster, osd: i32| {
+        let dump = c.admin(osd, r#"{"prefix":"dump_tenants"}"#);
+        let number = |name: &str| dump["tenants"][0][name].as_u64().expect("a number");
+        (number("copies"), number("copies_bytes"))
+    };
+    let before = copied(&mut c, primary);
+    assert_eq!((before, copied(&mut c, member)), ((0, 0), (0, 0)), "one was recovered in the first turn");
+    for n in 0..4 {
+        assert_eq!(c.write(&format!("o{n}"), &[3; 10]), 0);
+    }
+    assert_eq!(copied(&mut c, primary), (3, 15_000));
+    let (copies, bytes) = copied(&mut c, member);
+    assert_eq!(copies, 3 + 4, "what was fetched, and the writes");
+    assert!((15_000..20_000).contains(&bytes), "{bytes}");
+}
+
 /// What is in the store and what may be is shown: a window that is learnt, or what somebody says.
 #[test]
 fn the_window_of_the_store_is_shown() {

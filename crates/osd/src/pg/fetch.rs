@@ -25,6 +25,7 @@ use crate::ops::state::{INFO_ATTR, ObjectInfo};
 use crate::pull_pace::Pulled;
 use base::{Bug, EVersion, Epoch, OsdId, SnapId};
 use bytes::Bytes;
+use maps::tenants::TenantId;
 use std::collections::{BTreeSet, VecDeque};
 use store::{AttrsWant, Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat, StoreError};
 use wire::messages::{PgPull, PgPush, PgRecovered};
@@ -48,6 +49,8 @@ pub struct Fetch {
     need: Need,
     /// Who waits for the word; none if this OSD is the primary.
     asker: Option<Asker>,
+    /// The tenant whose request waits for the object, if one does.
+    tenant: Option<TenantId>,
     /// Tells attempts apart: what belongs to an abandoned one is not taken for this one's.
     round: u32,
     /// The head's record as it is here, once the store has told; it names the clones that the index knows.
@@ -75,13 +78,15 @@ impl Fetch {
         self.source
     }
 
-    fn new(head: &ObjectId, need: Need, source: OsdId, peering: Epoch, asker: Option<Asker>, round: u32) -> Fetch {
+    /// What is needed of an object, from there.
+    pub(super) fn new(head: &ObjectId, need: Need, source: OsdId, peering: Epoch, asker: Option<Asker>) -> Fetch {
         Fetch {
             source,
             peering,
             need,
             asker,
-            round,
+            tenant: None,
+            round: 0,
             own: None,
             theirs: None,
             life: head.clone(),
@@ -94,6 +99,12 @@ impl Fetch {
             staged: Vec::new(),
             absent: Vec::new(),
         }
+    }
+
+    /// A tenant's request waits for the object.
+    pub(super) fn on_behalf_of(mut self, tenant: Option<TenantId>) -> Fetch {
+        self.tenant = tenant;
+        self
     }
 
     fn expects(&self, from: OsdId, push: &PgPush, life: &ObjectId) -> bool {
@@ -145,19 +156,11 @@ fn clones_of(info: Option<&ObjectInfo>) -> Clones {
 }
 
 impl Pg {
-    /// Begins to copy an object from `source`.
-    pub(super) fn start_fetch(
-        &mut self,
-        core: &mut Core,
-        head: ObjectId,
-        need: Need,
-        source: OsdId,
-        peering: Epoch,
-        asker: Option<Asker>,
-    ) {
+    /// Begins to copy an object.
+    pub(super) fn start_fetch(&mut self, core: &mut Core, head: ObjectId, mut fetch: Fetch) {
         self.abandon_fetch(core, &head);
         self.fetch_rounds += 1;
-        let fetch = Fetch::new(&head, need, source, peering, asker, self.fetch_rounds);
+        fetch.round = self.fetch_rounds;
         let round = fetch.round;
         self.fetching.insert(head.clone(), fetch);
         let want = ObjectWant { attrs: AttrsWant::Named(vec![INFO_ATTR]), ..ObjectWant::default() };
@@ -208,6 +211,7 @@ impl Pg {
             omap_after: fetch.omap_after.clone(),
             reverted_to: fetch.need.reverted_to(),
             hold: fetch.asker.map_or(0, |asker| asker.hold),
+            tenant: fetch.tenant.map_or(0, |tenant| tenant.0),
         };
         core.send_osd(fetch.source, Envelope::new(message));
     }
@@ -218,8 +222,9 @@ impl Pg {
         let heads: Vec<ObjectId> = self.fetching.iter().filter_map(theirs).collect();
         for head in heads.into_iter().filter(|_| !Bug::PullsNotResumed.is_planted()) {
             let fetch = &self.fetching[&head];
-            let (need, peering, asker) = (fetch.need.clone(), fetch.peering, fetch.asker);
-            self.start_fetch(core, head, need, osd, peering, asker);
+            let again = Fetch::new(&head, fetch.need.clone(), osd, fetch.peering, fetch.asker);
+            let again = again.on_behalf_of(fetch.tenant);
+            self.start_fetch(core, head, again);
         }
     }
 
@@ -341,6 +346,7 @@ impl Pg {
             omap_header: view.omap_header,
             omap: omap.entries,
             omap_more: omap.more,
+            tenant: pull.tenant,
             bytes,
         };
         core.send(conn, Envelope::new(message));
@@ -348,6 +354,9 @@ impl Pg {
 
     /// A piece has come.
     pub fn handle_push(&mut self, core: &mut Core, from: OsdId, mut push: PgPush) {
+        core.counters.subop_push.inc();
+        core.counters.subop_push_in_bytes.add(push.bytes.len() as u64);
+        core.counters.recovery_bytes.add(push.bytes.len() as u64);
         let Ok(life) = ObjectId::from_bytes(&push.object) else { return };
         let head = life.with_snap(SnapId::HEAD);
         let Some(fetch) = self.fetching.get_mut(&head).filter(|f| f.expects(from, &push, &life)) else { return };

@@ -21,6 +21,7 @@
 
 use super::backfill::Part;
 use super::client_io::ClientRequest;
+use super::fetch::Fetch;
 use super::log::LogEntry;
 use super::lost::GivingUp;
 use super::member::Member;
@@ -31,6 +32,8 @@ use super::reservation::{Forced, Reservation};
 use super::{Pg, Role};
 use crate::core::{Core, Level};
 use base::{Bug, EVersion, Epoch, OsdId};
+use bytes::Bytes;
+use maps::tenants::TenantId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::ObjectId;
 use wire::Decode;
@@ -57,6 +60,8 @@ pub struct Recovery {
     /// What everybody has said of the PG; who is no member may still hold what others lack.
     pub(super) answers: BTreeMap<OsdId, Answer>,
     under_way: BTreeMap<ObjectId, Work>,
+    /// The tenants whose requests such objects are worked on for.
+    on_behalf: BTreeMap<ObjectId, TenantId>,
     /// How often an object was held still for members.
     last_hold: u32,
     /// Objects that nobody who is up has.
@@ -209,6 +214,10 @@ impl Pg {
         let recovery = &self.recovery;
         let hopeless = recovery.stalled.contains(head) || recovery.unfound.contains(head);
         if held && !hopeless && !recovery.under_way.contains_key(head) {
+            let waits = self.objects.get(head).and_then(|queue| queue.waiting.front());
+            if let Some(tenant) = waits.and_then(|request| core.tenants.id_of(request.tenant)) {
+                self.recovery.on_behalf.insert(head.clone(), tenant);
+            }
             self.start_work(core, head.clone());
         }
     }
@@ -347,6 +356,7 @@ impl Pg {
         if self.recovery.under_way.remove(head).is_some() {
             core.pace.ended();
         }
+        self.recovery.on_behalf.remove(head);
         core.counts_changed = true;
         self.mark_queue(head);
     }
@@ -369,7 +379,11 @@ impl Pg {
             .chain(last)
             .find(|osd| core.map.is_up(*osd) && !tried.contains(osd));
         match source {
-            Some(source) => self.start_fetch(core, head, need, source, peering, None),
+            Some(source) => {
+                let fetch = Fetch::new(&head, need, source, peering, None);
+                let fetch = fetch.on_behalf_of(self.recovery.on_behalf.get(&head).copied());
+                self.start_fetch(core, head, fetch);
+            }
             None if self.mending.contains(&head) => {
                 self.mending_failed(core, &head);
                 self.end_work(core, &head);
@@ -435,11 +449,22 @@ impl Pg {
         let waiting = Work::Pushing(hold, targets.iter().map(|(osd, _)| *osd).collect());
         self.recovery.under_way.insert(head.clone(), waiting);
         for (osd, need) in targets {
-            let message =
-                PgRecover { pg: self.id, map_epoch: core.epoch(), peering, object: head.to_bytes(), need, hold };
-            core.send_osd(osd, Envelope::new(message));
+            self.ask_to_fetch(core, osd, peering, head, need, hold);
         }
         self.end_push_if_done(core, head);
+    }
+
+    fn ask_to_fetch(&self, core: &mut Core, osd: OsdId, peering: Epoch, head: &ObjectId, need: Bytes, hold: u32) {
+        let message = PgRecover {
+            pg: self.id,
+            map_epoch: core.epoch(),
+            peering,
+            object: head.to_bytes(),
+            need,
+            hold,
+            tenant: self.recovery.on_behalf.get(head).map_or(0, |tenant| tenant.0),
+        };
+        core.send_osd(osd, Envelope::new(message));
     }
 
     /// A member has an object that it lacked, or cannot have it.
@@ -491,17 +516,12 @@ impl Pg {
     /// What was asked of `osd`, or its answers, may be lost: asks again.
     pub(super) fn resume_recovery(&mut self, core: &mut Core, osd: OsdId) {
         let Some(peering) = self.led_peering() else { return };
-        let map_epoch = core.epoch();
         for (head, work) in &self.recovery.under_way {
             if let Work::Pushing(hold, waiting) = work
                 && waiting.contains(&osd)
                 && let Some(need) = self.recovery.members.get(&osd).and_then(|member| member.missing.get(head))
             {
-                let (object, need) = (head.to_bytes(), need.to_bytes());
-                core.send_osd(
-                    osd,
-                    Envelope::new(PgRecover { pg: self.id, map_epoch, peering, object, need, hold: *hold }),
-                );
+                self.ask_to_fetch(core, osd, peering, head, need.to_bytes(), *hold);
             }
         }
         self.resume_part(core, osd);

@@ -2,13 +2,14 @@
 //!
 //! Invariant: a replica applies only the writes of the primary and peering that made it one, in order, each once.
 
-use super::fetch::Asker;
+use super::fetch::{Asker, Fetch};
 use super::info::{LastBackfill, PgInfo};
 use super::log::{LogEntry, PgLog};
 use super::missing::{Need, differing};
 use super::{Pg, PgCommit, Role};
 use crate::core::{CommitFor, Core, Level};
 use base::{Bug, EVersion, Epoch, OsdId};
+use maps::tenants::TenantId;
 use store::{ObjectId, Op, Transaction};
 use wire::messages::{
     Confirmed, Message, PgActivate, PgActivated, PgLog as PgLogMessage, PgLogQuery, PgNotify, PgQuery, PgRecover,
@@ -151,7 +152,10 @@ impl Pg {
             return;
         }
         if let (Ok(head), Ok(need)) = (ObjectId::from_bytes(&message.object), Need::from_bytes(&message.need)) {
-            self.start_fetch(core, head, need, from, message.peering, Some(Asker { conn, hold: message.hold }));
+            let asker = Asker { conn, hold: message.hold };
+            let tenant = (message.tenant != 0).then_some(TenantId(message.tenant));
+            let fetch = Fetch::new(&head, need, from, message.peering, Some(asker));
+            self.start_fetch(core, head, fetch.on_behalf_of(tenant));
         }
     }
 

@@ -153,7 +153,7 @@ message! {
     }
 
     /// To whoever is copied from: give me (a piece of) a life of an object.
-    PgPull(0x4C08, 3, 3) {
+    PgPull(0x4C08, 4, 4) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -172,10 +172,12 @@ message! {
         reverted_to: EVersion,
         /// As long as which hold of the receiver's this is to be answered; 0 where the sender is the primary.
         hold: u32,
+        /// The tenant whose request waits for the object, by the hash of its name; 0 for none.
+        tenant: u64,
     }
 
     /// The answer.
-    PgPush(0x4C09, 2, 2) {
+    PgPush(0x4C09, 3, 3) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -204,6 +206,8 @@ message! {
         omap: Vec<(Bytes, Bytes)>,
         /// Whether more entries follow.
         omap_more: bool,
+        /// From the request.
+        tenant: u64,
     }
     + {
         /// Bytes from `offset`.
@@ -211,7 +215,7 @@ message! {
     }
 
     /// Primary to member: fetch an object that you lack from me; I hold it still meanwhile.
-    PgRecover(0x4C10, 2, 2) {
+    PgRecover(0x4C10, 3, 3) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -224,6 +228,8 @@ message! {
         need: Bytes,
         /// Tells this time of holding it still from others, from 1 on; the same where the request is repeated.
         hold: u32,
+        /// The tenant whose request waits for the object, by the hash of its name; 0 for none.
+        tenant: u64,
     }
 
     /// The answer.
@@ -546,6 +552,7 @@ mod tests {
                 omap_after: blob("k"),
                 reverted_to: version,
                 hold: 5,
+                tenant: 11,
             }
             .into(),
             PgPush {
@@ -563,10 +570,11 @@ mod tests {
                 omap_header: blob("h"),
                 omap: vec![(blob("k"), blob("v"))],
                 omap_more: true,
+                tenant: 11,
                 bytes: blob("bytes"),
             }
             .into(),
-            PgRecover { pg, map_epoch, peering, object: blob("o"), need: blob("n"), hold: 5 }.into(),
+            PgRecover { pg, map_epoch, peering, object: blob("o"), need: blob("n"), hold: 5, tenant: 11 }.into(),
             PgRecovered { pg, map_epoch, peering, object: blob("o"), hold: 5, done: true }.into(),
             PgReserve { pg, map_epoch, peering, work: SlotWork::Backfill, priority: 140, wanted: true }.into(),
             PgReserved { pg, map_epoch, peering, work: SlotWork::Scrub, answer: SlotAnswer::Refused }.into(),

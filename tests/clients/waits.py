@@ -127,8 +127,8 @@ class Waits(threading.Thread):
             return PEERING, f"not led by osd.{osd} yet"
         step, state = group["recovery_state"][0], group["state"]
         if "active" not in state:
-            step = step["name"].rpartition("/")[2] + (f" ({step['blocked']})" if "blocked" in step else "")
-            return FEW if "peered" in state or "blocked" in step else PEERING, f"{state}, {step}"
+            step = step["name"].rpartition("/")[2] + (f" ({step['comment']})" if "comment" in step else "")
+            return FEW if "peered" in state or "(" in step else PEERING, f"{state}, {step}"
         flight = (ask(path, "dump_ops_in_flight") or {}).get("ops", [])
         mine = [f for f in flight if f":{op['tid']} " in f["description"] and op["object_id"] in f["description"]]
         if not mine:

@@ -3,11 +3,13 @@
 //! Follows the shape of Ceph v16.2 `src/osd/PeeringState.cc` (`PeeringState::dump_pg_info`, `pg_info_t::dump`), as far
 //! as this OSD's peering has the same things to tell.
 
+use crate::core::Core;
 use crate::osd::Osd;
 use crate::pg::info::LastBackfill;
 use crate::pg::member::Member;
 use crate::pg::peering::Step;
 use crate::pg::{Pg, Role};
+use crate::placement::{PastInterval, PgHistory};
 use crate::stats::{pg_stat, pg_state};
 use crate::unfound;
 use admin::format::quantity::local_time;
@@ -16,6 +18,7 @@ use base::{Epoch, Errno, OsdId};
 use maps::stats::PgStat;
 use maps::stats::show::{ids, stat_value, state_text, version};
 use std::collections::BTreeSet;
+use store::ObjectId;
 
 pub(crate) const COMMANDS: &[CommandSpec<Osd>] = &[
     spec("query", "show everything that is known of a PG", "osd", "r", query),
@@ -61,10 +64,7 @@ fn pg_command(osd: &mut Osd, call: &Call) -> Answer {
 }
 
 /// The PG that a call names, if this OSD leads it.
-pub(crate) fn led<'a>(
-    osd: &'a mut Osd,
-    call: &Call,
-) -> Result<(&'a mut crate::core::Core, &'a mut Pg), admin::Refused> {
+pub(crate) fn led<'a>(osd: &'a mut Osd, call: &Call) -> Result<(&'a mut Core, &'a mut Pg), admin::Refused> {
     let id = call.pg("pgid")?;
     match osd.pgs.get_mut(&id) {
         Some(pg) if pg.is_primary() => Ok((&mut osd.core, pg)),
@@ -80,7 +80,7 @@ struct Progress {
     last_backfill: LastBackfill,
 }
 
-fn info_value(pg: &Pg, known_since: Epoch, at: &Progress, stat: &PgStat) -> Value {
+fn info_value(pg: &Pg, (known_since, led_since): (Epoch, Epoch), at: &Progress, stat: &PgStat) -> Value {
     let info = &pg.info;
     let history = object! {
         "epoch_created" => known_since.0,
@@ -93,7 +93,7 @@ fn info_value(pg: &Pg, known_since: Epoch, at: &Progress, stat: &PgStat) -> Valu
         "last_epoch_marked_full" => 0,
         "same_up_since" => pg.since.0,
         "same_interval_since" => pg.since.0,
-        "same_primary_since" => pg.since.0,
+        "same_primary_since" => led_since.0,
         "last_scrub" => version(stat.last_scrub),
         "last_scrub_stamp" => local_time(stat.last_scrub_stamp.into()),
         "last_deep_scrub" => version(stat.last_deep_scrub),
@@ -122,7 +122,8 @@ fn info_value(pg: &Pg, known_since: Epoch, at: &Progress, stat: &PgStat) -> Valu
 fn query(osd: &mut Osd, call: &Call) -> Answer {
     let (core, pg) = led(osd, call)?;
     let stat = pg_stat(core, pg);
-    let created = core.placement.get(pg.id).map_or(Epoch(0), |history| history.known_since);
+    let since = |history: &PgHistory| (history.known_since, history.led_since);
+    let since = core.placement.get(pg.id).map_or_else(Default::default, since);
     let all: BTreeSet<OsdId> = pg.sets.acting.iter().chain(&pg.sets.up).copied().collect();
     let members: Vec<OsdId> = all.into_iter().filter(|osd| *osd != OsdId::NONE).collect();
     let mut sorted: Vec<String> = members.iter().map(|osd| osd.to_string()).collect();
@@ -131,7 +132,7 @@ fn query(osd: &mut Osd, call: &Call) -> Answer {
     let peers = members.iter().filter(|osd| **osd != core.me()).filter_map(|osd| {
         let at = progress_of(pg, *osd)?;
         let mut peer = object! { "peer" => osd.to_string() };
-        peer.extend(info_value(pg, created, &at, &PgStat::default()));
+        peer.extend(info_value(pg, since, &at, &PgStat::default()));
         Some(peer)
     });
     let peers = Value::Array(peers.collect());
@@ -154,9 +155,9 @@ fn query(osd: &mut Osd, call: &Call) -> Answer {
         "backfill_targets" => of_members(Member::is_backfilled),
         "async_recovery_targets" => of_members(Member::recovers_beside),
         "acting_recovery_backfill" => sorted,
-        "info" => info_value(pg, created, &own, &stat),
+        "info" => info_value(pg, since, &own, &stat),
         "peer_info" => peers,
-        "recovery_state" => Value::Array(vec![step_value(pg), started_value(pg)]),
+        "recovery_state" => Value::Array(recovery_state(core, pg)),
     };
     Ok(Reply::value(call, &value))
 }
@@ -195,19 +196,94 @@ pub(crate) fn state_name(pg: &Pg) -> &'static str {
     }
 }
 
-fn step_value(pg: &Pg) -> Value {
+/// Where the PG is, from within outwards, as Ceph nests its states.
+fn recovery_state(core: &Core, pg: &Pg) -> Vec<Value> {
     let entered = if pg.is_active() { pg.last_active } else { pg.last_change };
-    let mut value = object! { "name" => state_name(pg), "enter_time" => local_time(entered) };
-    let Some(stuck) = pg.stuck() else { return value };
-    value.push("blocked", stuck.why);
-    let osds = stuck.blocked_by.iter();
-    value.push("down_osds_we_would_probe", osds.clone().map(|osd| Value::from(osd.0)).collect::<Vec<_>>());
+    let state = |name: &str, entered| object! { "name" => name, "enter_time" => local_time(entered) };
+    let mut innermost = state(state_name(pg), entered);
+    let mut states = Vec::new();
+    match &pg.role {
+        Role::Peering(peering) => {
+            if let Step::Down(stuck) = &peering.step {
+                innermost.push("comment", stuck.why);
+            }
+            let mut around = state("Started/Primary/Peering", pg.last_change);
+            around.extend(peering_value(core, pg));
+            states.extend([innermost, around]);
+        }
+        _ => {
+            if matches!(pg.role, Role::Active(_) | Role::Peered(_)) {
+                innermost.extend(progress_value(core, pg));
+            }
+            states.push(innermost);
+        }
+    }
+    states.push(state("Started", pg.last_change));
+    states
+}
+
+/// What peering goes by, and who would have to come back.
+fn peering_value(core: &Core, pg: &Pg) -> Value {
+    let (stuck, mut asked) = (pg.stuck(), pg.whom_to_ask(core));
+    asked.insert(core.me());
+    let down = || stuck.iter().flat_map(|stuck| &stuck.blocked_by);
     let help = "starting or marking this osd lost may let us proceed";
-    let one = |osd: &OsdId| object! { "osd" => osd.0, "comment" => help };
-    value.push("peering_blocked_by", osds.map(one).collect::<Vec<_>>());
+    let blocker = |osd: &OsdId| {
+        let lost_at = core.map.info(*osd).map_or(Epoch(0), |info| info.lost_at);
+        object! { "osd" => osd.0, "current_lost_at" => lost_at.0, "comment" => help }
+    };
+    let mut value = object! {
+        "past_intervals" => Value::Array(past_value(core, pg).into_iter().collect()),
+        "probing_osds" => asked.iter().map(OsdId::to_string).collect::<Vec<_>>(),
+    };
+    if down().next().is_some() {
+        value.push("blocked", "peering is blocked due to down osds");
+    }
+    value.push("down_osds_we_would_probe", down().map(|osd| Value::from(osd.0)).collect::<Vec<_>>());
+    value.push("peering_blocked_by", down().map(blocker).collect::<Vec<_>>());
     value
 }
 
-fn started_value(pg: &Pg) -> Value {
-    object! { "name" => "Started", "enter_time" => local_time(pg.last_change) }
+/// The past intervals that count, if there are any.
+fn past_value(core: &Core, pg: &Pg) -> Option<Value> {
+    let past: Vec<_> = pg.unclean_past(core).collect();
+    let (first, last) = (past.first()?.first, past.last()?.last);
+    let all: BTreeSet<OsdId> = past.iter().flat_map(|interval| &interval.acting).copied().collect();
+    let interval = |interval: &&PastInterval| {
+        let acting: Vec<String> = interval.acting.iter().map(OsdId::to_string).collect();
+        object! {
+            "first" => interval.first.0.to_string(),
+            "last" => interval.last.0.to_string(),
+            "acting" => acting.join(","),
+        }
+    };
+    Some(object! {
+        "first" => first.0.to_string(),
+        "last" => last.0.to_string(),
+        "all_participants" => all.iter().map(|osd| object! { "osd" => osd.0 }).collect::<Vec<_>>(),
+        "intervals" => past.iter().map(interval).collect::<Vec<_>>(),
+    })
+}
+
+/// Who may have what is lacking, and what is on its way.
+fn progress_value(core: &Core, pg: &Pg) -> Value {
+    let recovery = &pg.recovery;
+    let status = |osd: &OsdId| match (core.map.is_up(*osd), recovery.has_answered(*osd)) {
+        (false, _) => "osd is down",
+        (true, true) => "already probed",
+        (true, false) => "not queried",
+    };
+    let may_have = if recovery.complete { BTreeSet::new() } else { pg.who_may_have(core) };
+    let may_have = may_have.iter().map(|osd| object! { "osd" => osd.to_string(), "status" => status(osd) });
+    let filled = recovery.members.iter().filter(|(_, member)| member.is_backfilled());
+    let waits = recovery.members.keys().filter(|osd| recovery.lists_for(**osd));
+    let shown = |head: &ObjectId| format!("{}:{head:?}", pg.id.pool.0);
+    object! {
+        "might_have_unfound" => may_have.collect::<Vec<_>>(),
+        "recovery_progress" => object! {
+            "backfill_targets" => filled.map(|(osd, _)| osd.to_string()).collect::<Vec<_>>(),
+            "waiting_on_backfill" => waits.map(OsdId::to_string).collect::<Vec<_>>(),
+            "recovering" => recovery.objects_under_way().map(shown).collect::<Vec<_>>(),
+        },
+    }
 }

@@ -88,3 +88,40 @@ fn a_group_gives_its_account_where_it_is_led() {
     }
     assert_eq!(query["recovery_state"][0]["name"], "Started/Primary/Active");
 }
+
+/// What an operator looks up who wants to know why a group does not serve, and who would have to come back.
+#[test]
+fn a_query_tells_what_peering_goes_by() {
+    let mut c = Cluster::new(63, 2, 2, 1, 1);
+    let (_, _, first) = c.locate("o");
+    let other = 1 - first;
+    assert_eq!(c.write("o", b"old"), 0);
+    c.kill(other);
+    c.settle();
+    assert_eq!(c.write("o", b"new"), 0);
+    let alone = c.map.epoch;
+    c.kill(first);
+    c.settle();
+    c.start(other);
+    c.settle();
+    let query = |c: &mut Cluster, osd: i32| c.admin(osd, r#"{"prefix":"query","pgid":"1.0"}"#);
+    let down = query(&mut c, other);
+    let states: Vec<_> = down["recovery_state"].as_array().expect("a list").iter().map(|s| s["name"].clone()).collect();
+    assert_eq!(states, ["Started/Primary/Peering/Down", "Started/Primary/Peering", "Started"]);
+    let peering = &down["recovery_state"][1];
+    assert_eq!(peering["down_osds_we_would_probe"], serde_json::json!([first]));
+    assert_eq!(peering["probing_osds"], serde_json::json!([other.to_string()]));
+    assert_eq!(peering["peering_blocked_by"][0]["osd"], first);
+    let intervals = peering["past_intervals"][0]["intervals"].as_array().expect("a list");
+    let epoch = |value: &serde_json::Value| value.as_str().and_then(|text| text.parse::<u32>().ok()).expect("an epoch");
+    let held = |one: &serde_json::Value| epoch(&one["first"]) <= alone.0 && alone.0 <= epoch(&one["last"]);
+    let then = intervals.iter().find(|one| held(one)).expect("what it was when that was written");
+    assert_eq!(then["acting"], first.to_string());
+    c.start(first);
+    c.settle();
+    let leads = c.locate("o").2;
+    let active = query(&mut c, leads);
+    assert_eq!(active["recovery_state"][0]["name"], "Started/Primary/Active");
+    assert_eq!(active["recovery_state"][0]["might_have_unfound"], serde_json::json!([]));
+    assert_eq!(active["recovery_state"][0]["recovery_progress"]["recovering"], serde_json::json!([]));
+}

@@ -37,6 +37,12 @@ pub(super) struct Part {
     sent: Option<Option<ObjectId>>,
 }
 
+impl Part {
+    pub(super) fn is_for(&self, osd: OsdId) -> bool {
+        self.target == osd
+    }
+}
+
 /// A part that this member compares.
 #[derive(Debug)]
 pub struct Filling {

@@ -177,10 +177,20 @@ impl Pg {
     }
 
     /// Everybody who is up and may hold something, but this OSD.
-    pub(super) fn whom_to_ask(&self, core: &Core) -> BTreeSet<OsdId> {
-        let past = core_history(core, self, self.unclean_since()).map(|i| &i.acting);
+    pub(crate) fn whom_to_ask(&self, core: &Core) -> BTreeSet<OsdId> {
+        self.who_may_have(core).into_iter().filter(|osd| core.map.is_up(*osd)).collect()
+    }
+
+    /// The same, and those who are down.
+    pub(crate) fn who_may_have(&self, core: &Core) -> BTreeSet<OsdId> {
+        let past = self.unclean_past(core).map(|interval| &interval.acting);
         let all = past.chain([&self.sets.acting, &self.sets.up]).flatten();
-        all.copied().filter(|osd| *osd != core.me() && core.map.is_up(*osd)).collect()
+        all.copied().filter(|osd| *osd != core.me() && *osd != OsdId::NONE).collect()
+    }
+
+    /// The past intervals whose writes others may not have yet.
+    pub(crate) fn unclean_past<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = &'a PastInterval> {
+        core_history(core, self, self.unclean_since())
     }
 
     /// Since when objects may be where others do not have them yet.

@@ -134,6 +134,21 @@ impl Recovery {
         !self.under_way.is_empty() || self.part.is_some()
     }
 
+    /// Whether an OSD has said what it has.
+    pub(crate) fn has_answered(&self, osd: OsdId) -> bool {
+        self.answers.contains_key(&osd) || self.members.contains_key(&osd)
+    }
+
+    /// The objects that are on their way.
+    pub(crate) fn objects_under_way(&self) -> impl Iterator<Item = &ObjectId> {
+        self.under_way.keys()
+    }
+
+    /// Whether the next part of a member that is filled is being looked at.
+    pub(crate) fn lists_for(&self, osd: OsdId) -> bool {
+        self.part.as_ref().is_some_and(|part| part.is_for(osd))
+    }
+
     /// Whether a member is being filled.
     pub fn is_filling(&self) -> bool {
         self.members.values().any(Member::is_backfilled)

@@ -65,6 +65,7 @@ impl Osd {
                 core.counters.subop_pull.inc();
                 pg.handle_pull(core, conn, m);
             }
+            Message::PgHurry(m) => core.pulls.hurry(Some(conn), id, &m.object),
             Message::PgPush(m) => pg.handle_push(core, from, *m),
             Message::PgCommittedQuery(m) => pg.handle_committed_query(core, conn, &m),
             Message::PgCommitted(m) => pg.handle_committed(core, from, &m),
@@ -96,6 +97,7 @@ fn addressed_to(message: &Message) -> Option<(PgId, Option<Epoch>)> {
         Message::PgBackfill(m) => (m.pg, Some(m.map_epoch)),
         Message::PgBackfilled(m) => (m.pg, Some(m.map_epoch)),
         Message::PgPull(m) => (m.pg, Some(m.map_epoch)),
+        Message::PgHurry(m) => (m.pg, Some(m.map_epoch)),
         Message::PgPush(m) => (m.pg, Some(m.map_epoch)),
         Message::PgRemove(m) => (m.pg, Some(m.map_epoch)),
         Message::PgCommittedQuery(m) => (m.pg, Some(m.map_epoch)),

@@ -6,6 +6,7 @@ use base::{Bug, Duration, OsdId, PgId, SnapId};
 use bytes::Bytes;
 use harness::{Cluster, POOL, open};
 use maps::stats::{PgStat, PgState};
+use store::ObjectId;
 use wire::Encode;
 use wire::messages::OsdOp;
 use wire::osd::payload::ListReply;
@@ -367,5 +368,47 @@ fn what_is_fetched_twice_does_not_go_over_what_is_written_since() {
         c.settle();
         assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
         assert_eq!(c.store(replica).held_bytes() == c.store(primary).held_bytes(), planted.is_none());
+    }
+}
+
+/// What others pull is read in turn: a client that came to wait for one of them waited for all that were asked for before.
+#[test]
+fn what_a_client_waits_for_is_read_before_what_else_is_pulled() {
+    const LACKED: u64 = 24;
+    for lacks in ["the primary", "another member"] {
+        let mut c = Cluster::new(21, 3, 2, 1, 1);
+        let (primary, replica) = members(&c);
+        let (who, source) = if lacks == "the primary" { (primary, replica) } else { (replica, primary) };
+        fill(&mut c, 24, 1);
+        c.kill(who);
+        c.settle();
+        (0..LACKED).for_each(|i| assert_eq!(c.write(&format!("o{i}"), &vec![2; 4 << 20]), 0));
+        c.start(who);
+        for osd in [who, source] {
+            for option in ["osd_recovery_max_active", "osd_recovery_max_single_start"] {
+                c.admin(osd, &format!(r#"{{"prefix":"config set","var":"{option}","val":["100"]}}"#));
+            }
+        }
+        let id = |name: &String| ObjectId::new(c.locate(name).1, b"", b"", name.as_bytes(), SnapId::HEAD);
+        let last = (0..LACKED).map(|i| format!("o{i}")).max_by_key(id).expect("some");
+        c.slow_store = Some(source);
+        let recovered = |c: &Cluster| c.store(who).held_bytes() >> 22;
+        let deadline = c.now + Duration::from_secs(60);
+        while recovered(&c) == 0 {
+            assert!(c.now < deadline, "nothing is recovered: {:#?}", c.log);
+            if !c.step() {
+                c.settle_for(Duration::from_millis(100));
+            }
+        }
+        let item = OsdOpItem::extent(OpCode::APPEND, 0, 3).with_payload(Bytes::from_static(b"new"));
+        let request = c.request(&last, vec![item]);
+        let tid = c.send(1, request);
+        while !c.replies.contains_key(&(1, tid)) {
+            assert!(c.step());
+        }
+        let there = recovered(&c);
+        assert!(there <= LACKED * 2 / 3, "{lacks} lacks them: {there} were there when the client was answered");
+        c.settle();
+        assert!(is_clean(&c, "o0"), "{:?}", stat(&c, "o0").state);
     }
 }

@@ -92,7 +92,7 @@ fn some_time(rng: &mut Rng) -> Duration {
 
 impl World {
     /// Lets a disk hang; false if it does not run.
-    fn hang(&mut self, id: NodeId, until: Instant) -> bool {
+    pub(crate) fn hang(&mut self, id: NodeId, until: Instant) -> bool {
         let node = &mut self.nodes[id.0];
         let hangs = match &mut node.disk {
             _ if node.running.is_none() => false,

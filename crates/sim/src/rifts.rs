@@ -2,10 +2,13 @@
 //!
 //! A fetch takes some hundred microseconds where all is well: a session that ends at a random moment, and whose OSDs live
 //! on, ends beside it. What was asked and will not be answered must be asked again, and no new interval sees to that.
+//! Now and then it is the disk of whoever receives the object that keeps it from reading what it is sent: what it has
+//! fetched is not durable then when it is asked again.
 
 use crate::node::NodeId;
-use crate::world::World;
+use crate::world::{Event, World};
 use base::{Duration, Instant, Rng};
+use osd::limits::PEER_PROBE_INTERVAL;
 use wire::messages::Message;
 use wire::net::{ConnId, NetCommand};
 
@@ -27,6 +30,18 @@ const RIFTS_MAX: u32 = 12;
 const TAKEN_ONE_IN: u64 = 16;
 /// At most so long after it: the slowest disks take some milliseconds for a read.
 const AFTER_NANOS: u64 = 8_000_000;
+/// How long at the most a disk hangs on once there is another session.
+const HANGS_ON_NANOS: u64 = 32_000_000;
+
+/// A session that will end.
+#[derive(Debug)]
+pub(crate) struct Rift {
+    pub(crate) conn: ConnId,
+    /// How much later.
+    pub(crate) after: Duration,
+    /// For how long, from now on, the disk at its other end hangs, if it does.
+    pub(crate) hangs: Option<Duration>,
+}
 
 impl Rifts {
     /// Rifts, once they begin, or none at all.
@@ -40,21 +55,44 @@ impl Rifts {
         self.until = until;
     }
 
-    /// On which session, and how much later, an OSD breaks with another because of what it sends.
-    pub(crate) fn after(&mut self, now: Instant, command: &NetCommand) -> Option<(ConnId, Duration)> {
+    /// How an OSD breaks with another because of what it sends.
+    pub(crate) fn after(&mut self, now: Instant, command: &NetCommand) -> Option<Rift> {
         let NetCommand::Send { conn, envelope } = command else { return None };
         let carries = matches!(envelope.message, Message::PgPull(_) | Message::PgPush(_));
         if self.left == 0 || now >= self.until || !carries || !self.rng.chance(1, TAKEN_ONE_IN) {
             return None;
         }
         self.left -= 1;
-        // Short times more often than long ones.
-        let after = self.rng.below(AFTER_NANOS) >> self.rng.below(8);
-        Some((*conn, Duration::from_nanos(after)))
+        let after = self.some_time(AFTER_NANOS);
+        let hangs = matches!(envelope.message, Message::PgPush(_)) && self.rng.chance(1, 2);
+        let hangs = hangs.then(|| after + PEER_PROBE_INTERVAL + self.some_time(HANGS_ON_NANOS));
+        Some(Rift { conn: *conn, after, hangs })
+    }
+
+    /// Short times more often than long ones.
+    fn some_time(&mut self, max_nanos: u64) -> Duration {
+        Duration::from_nanos(self.rng.below(max_nanos) >> self.rng.below(8))
     }
 }
 
 impl World {
+    /// An OSD will break with another.
+    pub(crate) fn plan_rift(&mut self, node: NodeId, rift: Rift) {
+        let Rift { conn, after, hangs } = rift;
+        self.plan(self.now + after, Event::Rift { node, conn });
+        if let Some(hangs) = hangs
+            && let Some(other) = self.other_end(node, conn)
+        {
+            self.hang(other, self.now + hangs);
+        }
+    }
+
+    /// Who is at the other end of a session.
+    fn other_end(&self, node: NodeId, conn: ConnId) -> Option<NodeId> {
+        let peer = self.nodes[node.0].running.as_ref()?.messenger.peer(conn)?;
+        self.network.listener(peer.addrs.msgr2()?.socket?)
+    }
+
     /// A node gives up a session, if it still has it.
     pub(crate) fn give_up_session(&mut self, id: NodeId, conn: ConnId) -> Option<NodeId> {
         let now = self.shown(id);
@@ -87,7 +125,8 @@ mod tests {
         none.begin(end);
         assert_eq!((among(&mut rifts, early, &other), among(&mut rifts, end, &push)), (0, 0));
         let first = (0..1000).find_map(|_| rifts.after(early, &push)).expect("one of a thousand");
-        assert!(first.0 == conn && first.1 < Duration::from_millis(8), "{first:?}");
+        assert!(first.conn == conn && first.after < Duration::from_millis(8), "{first:?}");
+        assert!(first.hangs.is_none_or(|hangs| hangs > first.after + PEER_PROBE_INTERVAL), "{first:?}");
         assert_eq!(among(&mut rifts, early, &push), RIFTS_MAX as usize - 1);
         assert_eq!(among(&mut none, early, &push), 0);
     }

@@ -397,9 +397,7 @@ impl World {
                 let rift = self.rifts.after(now, &command);
                 let running = node.running.as_mut().expect("an engine that speaks runs");
                 running.messenger.command(shown, command);
-                return rift
-                    .into_iter()
-                    .for_each(|(conn, after)| self.plan(now + after, Event::Rift { node: id, conn }));
+                return rift.into_iter().for_each(|rift| self.plan_rift(id, rift));
             }
             (Output::Log(text), _) => {
                 let line = format!("{}: {text}", node.name);

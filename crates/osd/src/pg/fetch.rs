@@ -28,7 +28,7 @@ use bytes::Bytes;
 use maps::tenants::TenantId;
 use std::collections::{BTreeSet, VecDeque};
 use store::{AttrsWant, Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat, StoreError};
-use wire::messages::{PgPull, PgPush, PgRecovered};
+use wire::messages::{PgHurry, PgPull, PgPush, PgRecovered};
 use wire::net::{ConnId, Envelope};
 use wire::{Decode, Encode};
 
@@ -49,7 +49,9 @@ pub struct Fetch {
     need: Need,
     /// Who waits for the word; none if this OSD is the primary.
     asker: Option<Asker>,
-    /// The tenant whose request waits for the object, if one does.
+    /// Whether a client waits for the object.
+    urgent: bool,
+    /// The tenant whose request that is, if it is one's.
     tenant: Option<TenantId>,
     /// Tells attempts apart: what belongs to an abandoned one is not taken for this one's.
     round: u32,
@@ -85,6 +87,7 @@ impl Fetch {
             peering,
             need,
             asker,
+            urgent: false,
             tenant: None,
             round: 0,
             own: None,
@@ -101,9 +104,9 @@ impl Fetch {
         }
     }
 
-    /// A tenant's request waits for the object.
-    pub(super) fn on_behalf_of(mut self, tenant: Option<TenantId>) -> Fetch {
-        self.tenant = tenant;
+    /// Whether a client waits for the object, and the tenant whose request that is.
+    pub(super) fn waited_for(mut self, urgent: bool, tenant: Option<TenantId>) -> Fetch {
+        (self.urgent, self.tenant) = (urgent, tenant);
         self
     }
 
@@ -211,6 +214,7 @@ impl Pg {
             omap_after: fetch.omap_after.clone(),
             reverted_to: fetch.need.reverted_to(),
             hold: fetch.asker.map_or(0, |asker| asker.hold),
+            urgent: fetch.urgent,
             tenant: fetch.tenant.map_or(0, |tenant| tenant.0),
         };
         core.send_osd(fetch.source, Envelope::new(message));
@@ -223,9 +227,20 @@ impl Pg {
         for head in heads.into_iter().filter(|_| !Bug::PullsNotResumed.is_planted()) {
             let fetch = &self.fetching[&head];
             let again = Fetch::new(&head, fetch.need.clone(), osd, fetch.peering, fetch.asker);
-            let again = again.on_behalf_of(fetch.tenant);
+            let again = again.waited_for(fetch.urgent, fetch.tenant);
             self.start_fetch(core, head, again);
         }
+    }
+
+    /// A client has come to wait for an object that is on its way here: the source is told, once.
+    pub(super) fn hurry_fetch(&mut self, core: &mut Core, head: &ObjectId) {
+        let Some(fetch) = self.fetching.get_mut(head).filter(|fetch| !fetch.urgent) else { return };
+        fetch.urgent = true;
+        let (map_epoch, peering) = (core.epoch(), fetch.peering);
+        core.send_osd(
+            fetch.source,
+            Envelope::new(PgHurry { pg: self.id, map_epoch, peering, object: head.to_bytes() }),
+        );
     }
 
     /// An object is not wanted any more, or not from there: forgets it, and what lies aside of it.
@@ -247,8 +262,10 @@ impl Pg {
 
     /// Another OSD pulls: it is answered in its turn.
     pub fn handle_pull(&self, core: &mut Core, conn: ConnId, pull: Box<PgPull>) {
+        let Ok(head) = ObjectId::from_bytes(&pull.object).map(|id| id.with_snap(SnapId::HEAD)) else { return };
         let bytes = core.push_bytes_max.min(self.recovery_cost_bytes() as u64);
-        core.pulls.want(Pulled { conn, pull, bytes });
+        let urgent = pull.urgent || self.is_waited_for(&head);
+        core.pulls.want(Pulled { conn, pull, bytes, head: head.to_bytes() }, urgent);
     }
 
     /// Answers a pull: asks the store, if it has what is asked for.

@@ -228,13 +228,26 @@ impl Pg {
         let held = self.objects.get(head).is_some_and(|queue| queue.unreadable || queue.degraded);
         let recovery = &self.recovery;
         let hopeless = recovery.stalled.contains(head) || recovery.unfound.contains(head);
-        if held && !hopeless && !recovery.under_way.contains_key(head) {
-            let waits = self.objects.get(head).and_then(|queue| queue.waiting.front());
-            if let Some(tenant) = waits.and_then(|request| core.tenants.id_of(request.tenant)) {
-                self.recovery.on_behalf.insert(head.clone(), tenant);
-            }
-            self.start_work(core, head.clone());
+        if !held || hopeless {
+            return;
         }
+        match recovery.under_way.get(head) {
+            Some(Work::Pulling(_)) => self.hurry_fetch(core, head),
+            Some(Work::Pushing(..)) => core.pulls.hurry(None, self.id, &head.to_bytes()),
+            Some(Work::ToPush) => {}
+            None => {
+                let waits = self.objects.get(head).and_then(|queue| queue.waiting.front());
+                if let Some(tenant) = waits.and_then(|request| core.tenants.id_of(request.tenant)) {
+                    self.recovery.on_behalf.insert(head.clone(), tenant);
+                }
+                self.start_work(core, head.clone());
+            }
+        }
+    }
+
+    /// Whether a request waits for an object.
+    pub(super) fn is_waited_for(&self, head: &ObjectId) -> bool {
+        self.objects.get(head).is_some_and(|queue| !queue.waiting.is_empty())
     }
 
     /// The members agree on the log: begins to give everybody what it lacks.
@@ -396,7 +409,8 @@ impl Pg {
         match source {
             Some(source) => {
                 let fetch = Fetch::new(&head, need, source, peering, None);
-                let fetch = fetch.on_behalf_of(self.recovery.on_behalf.get(&head).copied());
+                let tenant = self.recovery.on_behalf.get(&head).copied();
+                let fetch = fetch.waited_for(self.is_waited_for(&head), tenant);
                 self.start_fetch(core, head, fetch);
             }
             None if self.mending.contains(&head) => {
@@ -443,7 +457,7 @@ impl Pg {
         self.end_work(core, head);
         self.pump(core, head);
         // Who waited to write may find that others lack it.
-        if self.objects.get(head).is_some_and(|queue| !queue.waiting.is_empty()) {
+        if self.is_waited_for(head) {
             self.hurry(core, head);
         }
         if self.missing.is_empty() {

@@ -155,7 +155,7 @@ impl Pg {
             let asker = Asker { conn, hold: message.hold };
             let tenant = (message.tenant != 0).then_some(TenantId(message.tenant));
             let fetch = Fetch::new(&head, need, from, message.peering, Some(asker));
-            self.start_fetch(core, head, fetch.on_behalf_of(tenant));
+            self.start_fetch(core, head, fetch.waited_for(false, tenant));
         }
     }
 

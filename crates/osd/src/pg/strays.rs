@@ -65,7 +65,7 @@ impl Pg {
         }
         let again: Vec<ObjectId> = core::mem::take(&mut self.recovery.unfound).into_iter().collect();
         for head in again {
-            if self.objects.get(&head).is_some_and(|queue| !queue.waiting.is_empty()) {
+            if self.is_waited_for(&head) {
                 self.hurry(core, &head);
             }
         }

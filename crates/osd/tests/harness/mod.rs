@@ -82,6 +82,8 @@ pub(crate) struct Cluster {
     pub(crate) cut: Vec<(i32, i32)>,
     /// What the second of these OSDs answers on sessions that the first has opened is not delivered.
     pub(crate) answers_cut: Vec<(i32, i32)>,
+    /// An OSD whose store is done with nothing as long as anything else moves.
+    pub(crate) slow_store: Option<i32>,
     /// OSDs that hear of no map; what they miss comes with the next one.
     pub(crate) unmapped: Vec<i32>,
     pub(crate) pg_stats: BTreeMap<PgId, Bytes>,
@@ -147,6 +149,7 @@ impl Cluster {
             next_tid: 0,
             cut: Vec::new(),
             answers_cut: Vec::new(),
+            slow_store: None,
             unmapped: Vec::new(),
             pg_stats: BTreeMap::new(),
             used_ratios: BTreeMap::new(),
@@ -636,18 +639,24 @@ impl Cluster {
                 return true;
             }
             let id = *self.nodes.keys().nth(turn - ready.len()).expect("within the count");
-            let node = self.nodes.get_mut(&id).expect("it runs");
-            if let Some(completion) = node.store.poll_completion() {
-                match completion {
-                    Completion::Committed(id, result) => node.osd.handle_committed(self.now, id, result),
-                    Completion::Read(id, result) => node.osd.handle_read(self.now, id, result),
-                }
-                node.osd.check_invariants();
-                self.drain(id);
+            if self.slow_store != Some(id) && self.complete(id) {
                 return true;
             }
         }
-        false
+        self.slow_store.is_some_and(|id| self.complete(id))
+    }
+
+    /// A store is done with something. False if it has nothing to do.
+    fn complete(&mut self, id: i32) -> bool {
+        let Some(node) = self.nodes.get_mut(&id) else { return false };
+        match node.store.poll_completion() {
+            Some(Completion::Committed(id, result)) => node.osd.handle_committed(self.now, id, result),
+            Some(Completion::Read(id, result)) => node.osd.handle_read(self.now, id, result),
+            None => return false,
+        }
+        node.osd.check_invariants();
+        self.drain(id);
+        true
     }
 
     /// Lets time pass until nothing moves for a while.

@@ -158,6 +158,7 @@ table! {
     PgActivate,
     PgActivated,
     PgPull,
+    PgHurry,
     PgPush,
     PgBackfill,
     PgBackfilled,

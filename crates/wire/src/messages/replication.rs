@@ -153,7 +153,7 @@ message! {
     }
 
     /// To whoever is copied from: give me (a piece of) a life of an object.
-    PgPull(0x4C08, 4, 4) {
+    PgPull(0x4C08, 5, 5) {
         /// The placement group.
         pg: PgId,
         /// The sender's map.
@@ -172,8 +172,22 @@ message! {
         reverted_to: EVersion,
         /// As long as which hold of the receiver's this is to be answered; 0 where the sender is the primary.
         hold: u32,
+        /// Whether a client waits for the object.
+        urgent: bool,
         /// The tenant whose request waits for the object, by the hash of its name; 0 for none.
         tenant: u64,
+    }
+
+    /// To whom an object is pulled from: a client has come to wait for it. Without an answer.
+    PgHurry(0x4C19, 1, 1) {
+        /// The placement group.
+        pg: PgId,
+        /// The sender's map.
+        map_epoch: Epoch,
+        /// The peering.
+        peering: Epoch,
+        /// The object's head.
+        object: Bytes,
     }
 
     /// The answer.
@@ -552,9 +566,11 @@ mod tests {
                 omap_after: blob("k"),
                 reverted_to: version,
                 hold: 5,
+                urgent: true,
                 tenant: 11,
             }
             .into(),
+            PgHurry { pg, map_epoch, peering, object: blob("o") }.into(),
             PgPush {
                 pg,
                 map_epoch,

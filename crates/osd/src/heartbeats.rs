@@ -8,6 +8,7 @@
 //!
 //! Ceph leases reads group by group (v16.2 `src/osd/PeeringState.cc`, `recalc_readable_until`, and the state WAIT of
 //! peering), for the same part of the grace. Ours are between OSDs, and bind whoever follows the map, not peering.
+//! A group whose requests wait is `laggy`, as there; none is ever in WAIT, as who would peer has not followed the map.
 //!
 //! Of those who share no group with this OSD it asks for no lease: they could not go on without it, and a promise would
 //! only keep them from a map.
@@ -47,8 +48,8 @@ const OTHERS_ASKED_MAX: usize = 10;
 /// What is known of one peer's life.
 #[derive(Clone, Debug)]
 struct Beat {
-    /// It shares placement groups with this OSD, and is asked for leases.
-    shares: bool,
+    /// Since when it shares placement groups with this OSD, and is asked for leases, if it does.
+    shares_since: Option<Instant>,
     /// Since when it is watched.
     since: Instant,
     /// When the newest ping that it has answered was sent.
@@ -59,6 +60,12 @@ struct Beat {
     complained: bool,
     /// How long its answers took.
     times: PingTimes,
+}
+
+impl Beat {
+    fn shares(&self) -> bool {
+        self.shares_since.is_some()
+    }
 }
 
 /// Who lives, and what was promised.
@@ -120,7 +127,7 @@ impl Heartbeats {
 
     /// The lease that `osd` is asked for.
     fn lease_wanted(&self, osd: OsdId) -> Duration {
-        if self.peers.get(&osd).is_some_and(|beat| beat.shares) { self.lease() } else { Duration::ZERO }
+        if self.peers.get(&osd).is_some_and(Beat::shares) { self.lease() } else { Duration::ZERO }
     }
 
     /// Whether what this OSD has is surely the newest as far as `osd`, a member of the same group, could know otherwise.
@@ -135,14 +142,20 @@ impl Heartbeats {
 
     /// Whether `osd` should promise something that it has not promised, or not lately.
     fn lacks_lease(&self, now: Instant, osd: OsdId) -> bool {
-        self.peers.get(&osd).is_some_and(|beat| beat.shares) && !self.has_lease(now, osd)
+        self.peers.get(&osd).is_some_and(Beat::shares) && !self.has_lease(now, osd)
+    }
+
+    /// Whether `osd` has not promised for longer than it takes it to answer where all is well.
+    pub fn is_lease_overdue(&self, now: Instant, osd: OsdId) -> bool {
+        let asked = |beat: &Beat| beat.shares_since.is_some_and(|since| now >= since + self.every);
+        self.peers.get(&osd).is_some_and(asked) && !self.has_lease(now, osd)
     }
 
     /// Watches these and nobody else, of whom `sharers` are asked for leases. Gives those who have to be asked anew.
     fn watch(&mut self, now: Instant, osds: impl Iterator<Item = OsdId>, sharers: &BTreeSet<OsdId>) -> Vec<OsdId> {
         let mut before = core::mem::take(&mut self.peers);
         let begin = || Beat {
-            shares: false,
+            shares_since: None,
             since: now,
             answered: Instant::ZERO,
             leased_until: Instant::ZERO,
@@ -152,9 +165,10 @@ impl Heartbeats {
         let mut new = Vec::new();
         for osd in osds {
             let known = before.remove(&osd);
-            let (shared, shares) = (known.as_ref().map(|beat| beat.shares), sharers.contains(&osd));
-            new.extend(shared.is_none_or(|shared| shares && !shared).then_some(osd));
-            self.peers.insert(osd, Beat { shares, ..known.unwrap_or_else(begin) });
+            let shared = known.as_ref().map(|beat| beat.shares_since);
+            let shares_since = sharers.contains(&osd).then(|| shared.flatten().unwrap_or(now));
+            new.extend(shared.is_none_or(|shared| shares_since.is_some() && shared.is_none()).then_some(osd));
+            self.peers.insert(osd, Beat { shares_since, ..known.unwrap_or_else(begin) });
         }
         new
     }
@@ -342,6 +356,7 @@ impl Osd {
             self.mon.send(Envelope::new(message));
         }
         if lapsed {
+            self.core.stats_changed = true;
             for pg in self.pgs.values_mut().filter(|pg| !pg.waiting.is_empty()) {
                 pg.lease_renewed(&mut self.core);
             }
@@ -404,6 +419,7 @@ mod tests {
         assert!(answers.promise(at(20_000), PEER, asks.lease()));
         assert_eq!(asks.answered(at(20_100), PEER, at(19_900), LEASE), (true, false));
         assert!(asks.has_lease(at(27_899), PEER) && !asks.has_lease(at(27_900), PEER));
+        assert!(!asks.is_lease_overdue(at(27_899), PEER) && asks.is_lease_overdue(at(27_900), PEER));
         assert_eq!(answers.bound_until(PEER), at(28_500));
         // What a new grace says holds for leases to come.
         asks.set(Duration::from_secs(1), Duration::from_secs(100));
@@ -419,6 +435,7 @@ mod tests {
     #[test]
     fn an_answer_without_a_promise_is_a_sign_of_life_and_no_lease() {
         let mut beats = beats();
+        assert!(!beats.is_lease_overdue(at(999), PEER) && beats.is_lease_overdue(at(1000), PEER));
         assert_eq!(beats.answered(at(100), PEER, at(90), Duration::ZERO), (false, false));
         assert!(!beats.has_lease(at(100), PEER) && beats.is_heard(at(50)));
         assert_eq!(beats.answered(at(200), PEER, at(190), LEASE), (true, false));

@@ -136,6 +136,7 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
     let trims = || pg.snaps.turn.is_some() || core.trims.pauses(pg.id);
     let mut state = match &pg.role {
         Role::Active(_) if undersized || !pg.is_clean() => PgState::ACTIVE,
+        Role::Active(_) if pg.snaps.failed => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM_ERROR),
         Role::Active(_) if trims() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM),
         Role::Active(_) if pg.snaps.has_to_trim() => PgState::ACTIVE.with(PgState::CLEAN).with(PgState::SNAPTRIM_WAIT),
         Role::Active(_) => PgState::ACTIVE.with(PgState::CLEAN),
@@ -156,6 +157,9 @@ pub fn pg_state(core: &Core, pg: &Pg) -> PgState {
     let undersized = undersized && pg.stuck().is_none();
     if undersized {
         state = state.with(PgState::UNDERSIZED);
+    }
+    if pg.is_laggy(core) {
+        state = state.with(PgState::LAGGY);
     }
     state = state.with(scrub_state(pg));
     if matches!(pg.role, Role::Active(_) | Role::Peered(_)) {

@@ -489,3 +489,21 @@ fn an_osd_that_is_marked_down_too_often_stays_down_until_it_is_started_anew() {
     c.settle();
     assert!(c.map.is_up(OsdId(1)), "{:#?}", c.log);
 }
+
+/// A member that is not heard promises nothing: requests wait then, which is shown as soon as its last promise is over.
+#[test]
+fn a_group_whose_member_is_not_heard_is_laggy() {
+    let mut c = Cluster::new(49, 3, 3, 2, 1);
+    let (pg, _, primary) = c.locate("x");
+    let member = c.map.pg_to_up_acting(pg).acting.iter().map(|osd| osd.0).find(|osd| *osd != primary).expect("another");
+    let state = |c: &Cluster| harness::open::<maps::stats::PgStat>(&c.pg_stats[&pg]).state.to_string();
+    c.settle();
+    c.cut.push((primary, member));
+    c.settle_for(Duration::from_secs(9));
+    assert_eq!(state(&c), "active+clean", "promises last for 16 s, and are renewed every 4 s");
+    c.settle_for(Duration::from_secs(13));
+    assert_eq!(state(&c), "active+clean+laggy");
+    c.cut.clear();
+    c.settle();
+    assert_eq!(state(&c), "active+clean");
+}

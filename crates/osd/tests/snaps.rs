@@ -7,6 +7,7 @@ use base::{Duration, OsdId, Rng, SnapId};
 use bytes::Bytes;
 use harness::{Cluster, POOL};
 use maps::pool::PoolFlags;
+use osd::pg::snaps::index_object;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::messages::OsdOpReply;
 use wire::osd::{OpCode, OpParams, OsdOpItem, SnapContext};
@@ -407,4 +408,24 @@ fn nosnaptrim_stops_trimming_for_as_long() {
     c.publish(|_, inc| inc.new_flags = Some(flags));
     c.settle();
     assert_eq!(listed(&mut c, "x"), Ok(vec![head(3)]));
+}
+
+/// What is to be trimmed cannot be read: that is shown, and tried again with the next map that says what is to be removed.
+#[test]
+fn trimming_that_fails_is_shown_and_begins_again() {
+    let mut c = Cluster::new(33, 3, 3, 2, 1);
+    assert_eq!(change(&mut c, "x", &[], vec![write_full(b"one")]), 0);
+    assert_eq!(change(&mut c, "x", &[1], vec![write_full(b"two")]), 0);
+    let (pg, _, primary) = c.locate("x");
+    c.rotten.insert((primary, index_object()));
+    remove_snaps(&mut c, &[1]);
+    c.settle();
+    let state = |c: &Cluster| harness::open::<maps::stats::PgStat>(&c.pg_stats[&pg]).state;
+    assert_eq!(state(&c).to_string(), "active+clean+snaptrim_error");
+    assert_eq!(listed(&mut c, "x").map(|l| l.len()), Ok(2));
+    c.rotten.clear();
+    remove_snaps(&mut c, &[2]);
+    c.settle();
+    assert_eq!(state(&c).to_string(), "active+clean");
+    assert!(all_purged(&c, &[1, 2]), "{:#?}", c.log);
 }

@@ -180,6 +180,9 @@ impl Pg {
             return self.restart_request(core, request);
         }
         if let Err(request) = self.mend_for(core, request, error) {
+            if request.trims.is_some() {
+                self.trimming_failed(core, request.interval);
+            }
             self.refuse_read(core, request, Errno::EIO);
         }
     }

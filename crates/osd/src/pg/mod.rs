@@ -431,7 +431,8 @@ impl Pg {
                     PgRead::OwnRecord(head, _) => self.fetch_failed(core, &head),
                     PgRead::Damaged(head, interval) => self.damaged_read(core, &head, interval, None),
                     PgRead::ScrubRange(round) => self.range_failed(core, round),
-                    PgRead::SnapIndex(_) | PgRead::PartToGive(_) | PgRead::PartHere(_) => {}
+                    PgRead::SnapIndex(interval) => self.trimming_failed(core, interval),
+                    PgRead::PartToGive(_) | PgRead::PartHere(_) => {}
                     PgRead::Scan(_) | PgRead::Survey(_) | PgRead::ToDelete(_) => {}
                 }
                 return;

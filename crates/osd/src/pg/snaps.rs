@@ -33,6 +33,8 @@ pub struct PgSnaps {
     pub removed: SnapSet,
     /// Of these, those of which nothing is left here; known in this interval only.
     pub purged: SnapSet,
+    /// What is to be trimmed cannot be read: nothing more is, until a map says anew what is to be removed.
+    pub failed: bool,
     /// The turn of trimming that is under way.
     pub turn: Option<Turn>,
 }
@@ -51,6 +53,7 @@ impl PgSnaps {
         if self.queue.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &map.removed_snaps_queue)) {
             self.removed = map.removed_snaps_queue.get(&id).cloned().unwrap_or_default();
             self.purged.intersect_with(&self.removed);
+            self.failed = false;
             self.queue = Some(Arc::clone(&map.removed_snaps_queue));
         }
     }
@@ -71,6 +74,7 @@ impl PgSnaps {
     /// Nothing of the last interval counts.
     pub fn begin_interval(&mut self) {
         self.purged = SnapSet::default();
+        self.failed = false;
         if !Bug::TrimmingNotResumed.is_planted() {
             self.turn = None;
         }

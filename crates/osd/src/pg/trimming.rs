@@ -5,8 +5,8 @@
 //! clients' on that object, has no name (it is never sent again) and no answer. A snapshot that the index does not
 //! name any more is purged, and so reported; the monitor takes it out of the map when every PG has said so.
 //!
-//! Invariants: one turn at a time; nothing of it outlives its interval; a store that cannot tell ends the trimming of
-//! the interval.
+//! Invariants: one turn at a time; nothing of it outlives its interval; where a store cannot read what is to be trimmed,
+//! nothing more is (`snaptrim_error`) before the interval ends or a map says anew what is to be removed.
 //!
 //! Follows Ceph v16.2 `src/osd/PrimaryLogPG.cc` (`SnapTrimmer`). Read next: `ops::snaps::trim`.
 
@@ -52,6 +52,7 @@ impl Pg {
         self.is_clean()
             && !self.info.unsettled
             && self.snaps.turn.is_none()
+            && !self.snaps.failed
             && self.snaps.has_to_trim()
             && !core.map.flags.contains(MapFlags::NOSNAPTRIM)
     }
@@ -158,6 +159,14 @@ impl Pg {
         turn.clones_left = turn.clones_left.saturating_sub(1);
         if turn.clones_left == 0 {
             self.end_turn(core);
+        }
+    }
+
+    /// The store cannot tell what is to be trimmed, or cannot read what it is a clone of.
+    pub(super) fn trimming_failed(&mut self, core: &mut Core, interval: Epoch) {
+        if interval == self.since && self.snaps.turn.take().is_some() {
+            self.snaps.failed = true;
+            core.stats_changed = true;
         }
     }
 

@@ -88,7 +88,7 @@ pub(crate) struct Cluster {
     pub(crate) unmapped: Vec<i32>,
     pub(crate) pg_stats: BTreeMap<PgId, Bytes>,
     used_ratios: BTreeMap<i32, f64>,
-    /// Objects whose data an OSD's store cannot read, until they are replaced.
+    /// Objects whose data and map an OSD's store cannot read, until they are replaced.
     pub(crate) rotten: BTreeSet<(i32, ObjectId)>,
     /// Collections that take nothing more, in this life of an OSD.
     broken: BTreeSet<(i32, CollectionId)>,
@@ -840,7 +840,7 @@ fn rot() -> StoreError {
 
 fn reads_rot(rotten: &BTreeSet<(i32, ObjectId)>, osd: i32, request: &ReadRequest) -> bool {
     let ReadWhat::Object(id, want) = &request.what else { return false };
-    !want.data.is_empty() && rotten.contains(&(osd, id.clone()))
+    (!want.data.is_empty() || !want.omap.is_empty()) && rotten.contains(&(osd, id.clone()))
 }
 
 /// Whether a transaction writes to a part of a rotten object and keeps others; what it removes or replaces rots no more.

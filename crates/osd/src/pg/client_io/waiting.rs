@@ -76,6 +76,12 @@ impl Pg {
         others.all(|osd| core.heartbeats.has_lease(core.now, *osd))
     }
 
+    /// Whether a member does not promise that, so that requests wait (Ceph's `laggy`).
+    pub(crate) fn is_laggy(&self, core: &Core) -> bool {
+        let mut others = self.sets.acting.iter().filter(|osd| **osd != core.me() && **osd != OsdId::NONE);
+        self.is_active() && others.any(|osd| core.heartbeats.is_lease_overdue(core.now, *osd))
+    }
+
     /// A member has promised again after a while: starts what has waited for that.
     pub(crate) fn lease_renewed(&mut self, core: &mut Core) {
         if self.is_active() && self.has_lease(core) {

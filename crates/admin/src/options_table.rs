@@ -289,6 +289,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "315.000000",
         "4 KiB operations a second of a rotating disk; unless set, what the OSD has learnt",
     )
+    .min(1.0)
     .basic(),
     option(
         "osd_mclock_max_capacity_iops_ssd",
@@ -296,6 +297,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "21500.000000",
         "4 KiB operations a second of a flash disk; unless set, what the OSD has learnt",
     )
+    .min(1.0)
     .basic(),
     option("osd_mclock_scheduler_client_res", Uint, "1", "Operations a second reserved for clients"),
     option("osd_mclock_scheduler_client_wgt", Uint, "1", "Clients' share of what is left"),
@@ -322,14 +324,42 @@ pub static OPTIONS: &[OptionSpec] = &[
         "0.000000",
         "Microseconds of an operation; 0 for the device's default",
     )
+    .min(0.0)
     .dev(),
     option("osd_mclock_cost_per_io_usec_hdd", Float, "25000.000000", "Microseconds of an operation on rotating disks")
+        .min(1.0)
         .dev(),
-    option("osd_mclock_cost_per_io_usec_ssd", Float, "50.000000", "Microseconds of an operation on flash").dev(),
+    option("osd_mclock_cost_per_io_usec_ssd", Float, "50.000000", "Microseconds of an operation on flash")
+        .min(1.0)
+        .dev(),
     option("osd_mclock_cost_per_byte_usec", Float, "0.000000", "Microseconds of a byte; 0 for the device's default")
+        .min(0.0)
         .dev(),
-    option("osd_mclock_cost_per_byte_usec_hdd", Float, "5.200000", "Microseconds of a byte on rotating disks").dev(),
-    option("osd_mclock_cost_per_byte_usec_ssd", Float, "0.011000", "Microseconds of a byte on flash").dev(),
+    option("osd_mclock_cost_per_byte_usec_hdd", Float, "5.200000", "Microseconds of a byte on rotating disks")
+        .min(0.0)
+        .dev(),
+    option("osd_mclock_cost_per_byte_usec_ssd", Float, "0.011000", "Microseconds of a byte on flash").min(0.0).dev(),
+    option("osd_cfq_slice_sync", Float, "100.000000", "Milliseconds of a stream's turn at the most")
+        .min(1.0)
+        .max(10_000.0),
+    option("osd_cfq_target_latency", Float, "300.000000", "Milliseconds that a turn for everybody should take in all")
+        .min(1.0)
+        .max(60_000.0),
+    option(
+        "osd_cfq_slice_idle",
+        Float,
+        "8.000000",
+        "Milliseconds to wait for a stream's next operation; 0 to count operations instead of time",
+    )
+    .min(0.0)
+    .max(1000.0),
+    option("osd_cfq_group_idle", Float, "8.000000", "Milliseconds to wait for a tenant's next operation; 0 for none")
+        .min(0.0)
+        .max(1000.0),
+    option("osd_cfq_quantum", Uint, "8", "Operations of a stream at once while others wait").min(1.0).max(1024.0),
+    option("osd_cfq_client_weight", Uint, "500", "Weight of clients without a tenant").min(100.0).max(1000.0),
+    option("osd_cfq_background_recovery_weight", Uint, "500", "Weight of recovery").min(100.0).max(1000.0),
+    option("osd_cfq_background_best_effort_weight", Uint, "100", "Weight of the rest").min(100.0).max(1000.0),
     option("osd_heartbeat_interval", Int, "6", "Seconds between pings of peers").min(1.0).max(60.0),
     option("osd_heartbeat_grace", Int, "20", "Seconds without an answer before a peer is reported"),
     option("osd_heartbeat_min_peers", Int, "10", "OSDs that an OSD watches at least, whether they share data or not"),

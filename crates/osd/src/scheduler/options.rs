@@ -14,7 +14,7 @@
 
 use crate::osd::Work;
 use admin::Settings;
-use base::Instant;
+use base::{Duration, Instant};
 use qos::{
     AnyScheduler, Cfq, CfqConfig, Class, CostModel, Fifo, Load, MClock, MClockConfig, Priority, Profile, Promise, Wpq,
     WpqConfig,
@@ -120,7 +120,7 @@ impl QueueOptions {
         };
         let parameters = match settings.value("osd_op_queue").as_str() {
             "fifo" => Parameters::Fifo,
-            "cfq" => Parameters::Cfq(CfqConfig::default()),
+            "cfq" => Parameters::Cfq(cfq(settings)),
             "mclock_scheduler" => {
                 let classes = profile.map_or_else(|| custom(settings), |profile| profile.promises(capacity.iops));
                 Parameters::MClock(MClockConfig { classes, cost, cut_off })
@@ -179,13 +179,17 @@ impl QueueOptions {
         }
     }
 
-    /// Gives a scheduler these parameters; false if it is of another kind.
+    /// Gives a scheduler these parameters; false if it is of another kind, or has counted what was served in another way.
     pub(super) fn configure(&self, now: Instant, queue: &mut AnyScheduler<Work>) -> bool {
         match (self.parameters, queue) {
             (Parameters::Fifo, AnyScheduler::Fifo(_)) => {}
             (Parameters::Wpq(config), AnyScheduler::Wpq(queue)) => queue.configure(now, config),
             (Parameters::MClock(config), AnyScheduler::MClock(queue)) => queue.configure(now, config),
-            (Parameters::Cfq(config), AnyScheduler::Cfq(queue)) => queue.configure(config),
+            (Parameters::Cfq(config), AnyScheduler::Cfq(queue))
+                if config.charges_requests() == queue.config().charges_requests() =>
+            {
+                queue.configure(config);
+            }
             _ => return false,
         }
         true
@@ -210,6 +214,20 @@ fn custom(settings: &Settings) -> [Promise; 3] {
         let weight = value("wgt").clamp(1.0, f64::from(qos::limits::WEIGHT_MAX)) as u32;
         Promise::new(reservation, weight, limit).expect("brought into range")
     })
+}
+
+fn cfq(settings: &Settings) -> CfqConfig {
+    let number = |what: &str| settings.number(&format!("osd_cfq_{what}"));
+    let ms = |what: &str| Duration::from_secs_f64(number(what) / 1e3);
+    let weight = |class: &str| number(&format!("{class}_weight")) as u32;
+    CfqConfig {
+        slice: ms("slice_sync"),
+        target_latency: ms("target_latency"),
+        slice_idle: ms("slice_idle"),
+        group_idle: ms("group_idle"),
+        quantum: number("quantum") as u32,
+        weights: ["client", "background_recovery", "background_best_effort"].map(weight),
+    }
 }
 
 #[cfg(test)]
@@ -245,6 +263,23 @@ mod tests {
         let disk = mclock(&[], true);
         assert_eq!(shown(&disk)[1], (78.75, 1, Some(315.0)));
         assert!(near(disk.cost.per_io, 0.025) && near(disk.cost.per_byte, 5.2e-6), "{disk:?}");
+    }
+
+    #[test]
+    fn cfq_has_its_defaults_and_what_is_set() {
+        let of = |values: &[(&str, &str)]| {
+            let all = [values, &[("osd_op_queue", "cfq")]].concat();
+            QueueOptions::of(&settings(&all), false, None)
+        };
+        assert_eq!(of(&[]).parameters, Parameters::Cfq(CfqConfig::default()));
+        let set = [("osd_cfq_slice_idle", "0"), ("osd_cfq_quantum", "32"), ("osd_cfq_client_weight", "1000")];
+        let expected =
+            CfqConfig { slice_idle: Duration::ZERO, quantum: 32, weights: [1000, 500, 100], ..CfqConfig::default() };
+        assert_eq!(of(&set).parameters, Parameters::Cfq(expected));
+        // What was charged in time is not continued in requests.
+        let mut queue = of(&[]).scheduler();
+        assert!(of(&[("osd_cfq_quantum", "4")]).configure(Instant::ZERO, &mut queue));
+        assert!(!of(&set).configure(Instant::ZERO, &mut queue));
     }
 
     #[test]

@@ -64,6 +64,13 @@ impl Default for CfqConfig {
     }
 }
 
+impl CfqConfig {
+    /// Whether service is charged in requests, and not in time: what groups have had of one says nothing of the other.
+    pub fn charges_requests(&self) -> bool {
+        self.slice_idle == Duration::ZERO
+    }
+}
+
 /// The turn of a stream.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -110,7 +117,7 @@ impl<T> Cfq<T> {
         }
     }
 
-    /// Other parameters, in force from the next turn on.
+    /// Other parameters, in force from the next turn on. Those that charge service in another way are for a new scheduler.
     pub fn configure(&mut self, config: CfqConfig) {
         self.config = config;
         for class in Class::SHARED {
@@ -132,8 +139,13 @@ impl<T> Cfq<T> {
         self.groups.set_weight(key, weight_of(&self.weights, &self.config, key));
     }
 
+    /// The parameters it has.
+    pub fn config(&self) -> &CfqConfig {
+        &self.config
+    }
+
     fn in_requests(&self) -> bool {
-        self.config.slice_idle == Duration::ZERO
+        self.config.charges_requests()
     }
 
     /// How long the next turn of a stream of `group` may be: its part of the time that all should take.

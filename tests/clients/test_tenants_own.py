@@ -261,6 +261,28 @@ class Tenants(OwnCluster):
         through_conf = run(Loligo.binary(), "qos", "show", "pool:p", conf=self.cluster.conf)
         self.assertIn("reservation: 100\n", through_conf.stdout, through_conf.stderr)
 
+    def test_promises_that_cannot_be_kept_any_more_are_shown(self):
+        def broken():
+            checks = json.loads(self.cluster.ceph("health", "detail", "--format", "json").stdout)["checks"]
+            return [line["message"] for line in checks.get("TENANT_PROMISES", {}).get("detail", [])]
+
+        self.keep_promises()
+        self.qos("set", "pool:p", "--reservation", "100")
+        self.assertEqual(broken(), [])
+        self.set(("osd_mclock_scheduler_client_res", 50))
+        wait_for(lambda: len(broken()) == OSDS, "all OSDs promise less than they would have to keep")
+        self.assertEqual(broken()[0], "osd.0 would have to keep 100 operations a second for tenants, copies included, "
+                                      "and promises its clients 50")
+        self.set(("osd_mclock_scheduler_client_res", OF_AN_OSD))
+        wait_for(lambda: not broken(), "it fits again")
+        number = json.loads(self.cluster.ceph("osd", "pool", "ls", "detail", "--format", "json").stdout)[0]["pool_id"]
+        self.cluster.ceph("config", "set", "mon", "mon_allow_pool_delete", "true")
+        self.cluster.ceph("osd", "pool", "rm", "p", "p", "--yes-i-really-really-mean-it")
+        self.assertEqual(broken(), [f"pool:{number} is promised service of a pool that is no more; "
+                                    f"`ceph qos rm pool:{number}` takes that back"])
+        self.qos("rm", f"pool:{number}")
+        self.assertEqual((self.tenants(), broken()), ({}, []))
+
 
 if __name__ == "__main__":
     unittest.main()

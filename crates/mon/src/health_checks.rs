@@ -54,6 +54,7 @@ impl Mon {
         self.check_pgs(now, &mut checks);
         self.check_scrubs(now, &mut checks);
         self.check_settings(&mut checks);
+        self.check_promises(&mut checks);
         self.check_slow_ops(&mut checks);
         self.check_store_alerts(&mut checks);
         checks
@@ -112,6 +113,16 @@ impl Mon {
             if !lines.is_empty() {
                 checks.insert(code, warn(format!("{} {kind} ({osds} osds) down", lines.len()), lines));
             }
+        }
+    }
+
+    /// Tenants who do not get what they were promised. The code is ours.
+    fn check_promises(&self, checks: &mut Checks) {
+        let mut lines = self.broken_promises();
+        if !lines.is_empty() {
+            let count = lines.len();
+            lines.truncate(DETAIL_MAX);
+            checks.insert("TENANT_PROMISES", warn(format!("{count} promises to tenants cannot be kept"), lines));
         }
     }
 

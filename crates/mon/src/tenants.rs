@@ -6,7 +6,7 @@
 //! may work on any pool, is counted at each OSD with the pool that has the largest part there.
 //!
 //! What this cannot foresee is that a tenant's operations all go to one object, or an OSD's failure: then reservations
-//! that do not fit any more are kept in proportion.
+//! that do not fit any more are kept in proportion. Promises that were made and cannot be kept now are a health warning.
 
 use crate::mon::Mon;
 use admin::{Refused, refuse};
@@ -17,6 +17,9 @@ use std::collections::BTreeMap;
 
 /// The counter by which an OSD says how many operations a second it promises its clients.
 const REPORTED: &str = "qos.client_res";
+
+/// How much more than an OSD promises its clients is warned of: what is learnt of devices wavers by so much.
+const WARNED_ABOVE: f64 = 1.1;
 
 /// The part of each pool's groups that each OSD holds.
 type Parts = BTreeMap<PoolId, BTreeMap<OsdId, f64>>;
@@ -88,6 +91,32 @@ impl Mon {
             return refuse(Errno::ERANGE, self.too_much(osd, who, promised, load, &parts, tenants));
         }
         Ok(())
+    }
+
+    /// What tenants were promised and is not kept, a line each.
+    pub(crate) fn broken_promises(&self) -> Vec<String> {
+        let (tenants, map) = (self.tenants(), self.osds.map());
+        let is_gone = |who: &&Who| who.pool().is_some_and(|pool| map.pool(pool).is_none());
+        let gone = tenants.0.keys().filter(is_gone).map(|who| {
+            let name = self.shown_tenant(who);
+            format!("{name} is promised service of a pool that is no more; `ceph qos rm {name}` takes that back")
+        });
+        let mut lines: Vec<String> = gone.collect();
+        if tenants.0.values().all(|promise| promise.reserved_ops() == 0.0) {
+            return lines;
+        }
+        let parts = parts(map);
+        let holders: std::collections::BTreeSet<OsdId> = parts.values().flat_map(|pool| pool.keys().copied()).collect();
+        for osd in holders {
+            let load: f64 = tenants.0.iter().map(|(who, p)| p.reserved_ops() * part_at(&parts, who, osd)).sum();
+            if let Some(promised) = self.promised_to_clients(osd).filter(|promised| load > promised * WARNED_ABOVE) {
+                lines.push(format!(
+                    "osd.{osd} would have to keep {load:.0} operations a second for tenants, copies included, and promises \
+                     its clients {promised:.0}"
+                ));
+            }
+        }
+        lines
     }
 
     fn too_much(&self, osd: OsdId, who: &Who, promised: f64, load: f64, parts: &Parts, tenants: &Tenants) -> String {

@@ -38,6 +38,16 @@ impl Mon {
         })
     }
 
+    /// A tenant that may have been promised something before its pool was removed: such a pool has its number for a name.
+    fn who_is_promised(&self, call: &Call) -> Result<Who, Refused> {
+        let named = self.who(call);
+        if named.is_ok() {
+            return named;
+        }
+        let text = call.text("tenant")?;
+        self.tenants().0.into_keys().find(|who| self.shown_tenant(who) == text).map_or(named, Ok)
+    }
+
     /// Makes these the tenants, if that can be.
     fn set_tenants(&mut self, call: &Call, tenants: &Tenants) -> Result<(), Refused> {
         let text = tenants.to_string();
@@ -85,7 +95,7 @@ fn set(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 fn remove(mon: &mut Mon, call: &Call) -> Answer {
-    let who = mon.who(call)?;
+    let who = mon.who_is_promised(call)?;
     let mut tenants = mon.tenants();
     if tenants.0.remove(&who).is_none() {
         return refuse(Errno::ENOENT, format!("{} is promised nothing", mon.shown_tenant(&who)));
@@ -126,7 +136,7 @@ fn list(mon: &mut Mon, call: &Call) -> Answer {
 }
 
 fn show(mon: &mut Mon, call: &Call) -> Answer {
-    let who = mon.who(call)?;
+    let who = mon.who_is_promised(call)?;
     let tenants = mon.tenants();
     let Some(promise) = tenants.0.get(&who) else {
         return refuse(Errno::ENOENT, format!("{} is promised nothing", mon.shown_tenant(&who)));

@@ -217,16 +217,16 @@ fn custom(settings: &Settings) -> [Promise; 3] {
 }
 
 fn cfq(settings: &Settings) -> CfqConfig {
-    let number = |what: &str| settings.number(&format!("osd_cfq_{what}"));
-    let ms = |what: &str| Duration::from_secs_f64(number(what) / 1e3);
-    let weight = |class: &str| number(&format!("{class}_weight")) as u32;
+    let ms = |name: &str| Duration::from_secs_f64(settings.number(name) / 1e3);
+    let weights =
+        ["osd_cfq_client_weight", "osd_cfq_background_recovery_weight", "osd_cfq_background_best_effort_weight"];
     CfqConfig {
-        slice: ms("slice_sync"),
-        target_latency: ms("target_latency"),
-        slice_idle: ms("slice_idle"),
-        group_idle: ms("group_idle"),
-        quantum: number("quantum") as u32,
-        weights: ["client", "background_recovery", "background_best_effort"].map(weight),
+        slice: ms("osd_cfq_slice_sync"),
+        target_latency: ms("osd_cfq_target_latency"),
+        slice_idle: ms("osd_cfq_slice_idle"),
+        group_idle: ms("osd_cfq_group_idle"),
+        quantum: settings.number("osd_cfq_quantum") as u32,
+        weights: weights.map(|name| settings.number(name) as u32),
     }
 }
 

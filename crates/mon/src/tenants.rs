@@ -46,6 +46,13 @@ fn part_at(parts: &Parts, who: &Who, osd: OsdId) -> f64 {
     }
 }
 
+/// Who holds groups of pools, and how much of what is reserved each would have to keep, in operations a second.
+fn loads(parts: &Parts, tenants: &Tenants) -> BTreeMap<OsdId, f64> {
+    let holders = parts.values().flat_map(|pool| pool.keys().copied());
+    let load = |osd| tenants.0.iter().map(|(who, p)| p.reserved_ops() * part_at(parts, who, osd)).sum();
+    holders.map(|osd| (osd, load(osd))).collect()
+}
+
 impl Mon {
     /// All tenants and what they are promised; what cannot be read counts as nothing, as it does with OSDs.
     pub(crate) fn tenants(&self) -> Tenants {
@@ -75,15 +82,14 @@ impl Mon {
             return Ok(());
         }
         let parts = parts(self.osds.map());
-        let holders: std::collections::BTreeSet<OsdId> = parts.values().flat_map(|pool| pool.keys().copied()).collect();
-        if holders.is_empty() {
+        let loads = loads(&parts, tenants);
+        if loads.is_empty() {
             return refuse(Errno::ERANGE, "there is no pool whose service could be promised");
         }
-        for osd in holders {
+        for (osd, load) in loads {
             let Some(promised) = self.promised_to_clients(osd) else {
                 return refuse(Errno::EAGAIN, format!("osd.{osd} has not said yet what it promises its clients"));
             };
-            let load: f64 = tenants.0.iter().map(|(who, p)| p.reserved_ops() * part_at(&parts, who, osd)).sum();
             if load <= promised * (1.0 + 1e-9) {
                 continue;
             }
@@ -105,10 +111,7 @@ impl Mon {
         if tenants.0.values().all(|promise| promise.reserved_ops() == 0.0) {
             return lines;
         }
-        let parts = parts(map);
-        let holders: std::collections::BTreeSet<OsdId> = parts.values().flat_map(|pool| pool.keys().copied()).collect();
-        for osd in holders {
-            let load: f64 = tenants.0.iter().map(|(who, p)| p.reserved_ops() * part_at(&parts, who, osd)).sum();
+        for (osd, load) in loads(&parts(map), &tenants) {
             if let Some(promised) = self.promised_to_clients(osd).filter(|promised| load > promised * WARNED_ABOVE) {
                 lines.push(format!(
                     "osd.{osd} would have to keep {load:.0} operations a second for tenants, copies included, and promises \

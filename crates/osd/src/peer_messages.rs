@@ -65,7 +65,7 @@ impl Osd {
                 core.counters.subop_pull.inc();
                 pg.handle_pull(core, conn, m);
             }
-            Message::PgHurry(m) => core.pulls.hurry(Some(conn), id, &m.object),
+            Message::PgHurry(m) => pg.handle_hurry(core, conn, &m),
             Message::PgPush(m) => pg.handle_push(core, from, *m),
             Message::PgCommittedQuery(m) => pg.handle_committed_query(core, conn, &m),
             Message::PgCommitted(m) => pg.handle_committed(core, from, &m),

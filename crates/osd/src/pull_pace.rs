@@ -6,9 +6,9 @@
 //! Invariant: what is read at once is at most [`PULLED_BYTES_MAX`] and one piece; nobody has a piece waiting twice.
 
 use crate::limits::PULLED_BYTES_MAX;
-use base::PgId;
-use bytes::Bytes;
+use base::{PgId, SnapId};
 use std::collections::VecDeque;
+use store::ObjectId;
 use wire::messages::PgPull;
 use wire::net::ConnId;
 
@@ -19,10 +19,17 @@ pub struct Pulled {
     pub conn: ConnId,
     /// What it wants.
     pub pull: Box<PgPull>,
-    /// The head of the object that it is of.
-    pub head: Bytes,
+    /// Which object, or clone, that is a piece of.
+    pub id: ObjectId,
     /// About how many bytes that is.
     pub bytes: u64,
+}
+
+impl Pulled {
+    /// The head of what it is a piece of.
+    pub fn head(&self) -> ObjectId {
+        self.id.with_snap(SnapId::HEAD)
+    }
 }
 
 /// What waits, and how much is being read.
@@ -37,17 +44,16 @@ pub struct PullPace {
 impl PullPace {
     /// Another OSD wants a piece; again, if it does not know whether it has asked.
     pub fn want(&mut self, pulled: Pulled, urgent: bool) {
-        let same = |other: &Pulled| {
-            other.conn == pulled.conn && other.pull.pg == pulled.pull.pg && other.pull.object == pulled.pull.object
-        };
+        let same =
+            |other: &Pulled| other.conn == pulled.conn && other.pull.pg == pulled.pull.pg && other.id == pulled.id;
         self.retain(|other| !same(other));
         if urgent { self.urgent.push_back(pulled) } else { self.waiting.push_back(pulled) }
     }
 
     /// A client has come to wait for an object: what was asked of it on this session, or on any, comes first.
-    pub fn hurry(&mut self, conn: Option<ConnId>, pg: PgId, head: &Bytes) {
+    pub fn hurry(&mut self, conn: Option<ConnId>, pg: PgId, head: &ObjectId) {
         let is_it = |pulled: &mut Pulled| {
-            conn.is_none_or(|conn| pulled.conn == conn) && pulled.pull.pg == pg && pulled.head == *head
+            conn.is_none_or(|conn| pulled.conn == conn) && pulled.pull.pg == pg && pulled.head() == *head
         };
         while let Some(at) = self.waiting.iter_mut().position(is_it) {
             self.urgent.extend(self.waiting.remove(at));
@@ -87,11 +93,14 @@ mod tests {
     use super::*;
     use base::PoolId;
 
+    fn named(object: &str) -> ObjectId {
+        ObjectId::new(1, b"", b"", object.as_bytes(), SnapId::HEAD)
+    }
+
     fn pulled(conn: u64, object: &'static str, round: u32, bytes: u64) -> Pulled {
         let pg = PgId::new(PoolId(1), 0);
-        let object = Bytes::from_static(object.as_bytes());
-        let pull = PgPull { pg, object: object.clone(), round, ..PgPull::default() };
-        Pulled { conn: ConnId(conn), pull: Box::new(pull), head: object, bytes }
+        let pull = PgPull { pg, round, ..PgPull::default() };
+        Pulled { conn: ConnId(conn), pull: Box::new(pull), id: named(object), bytes }
     }
 
     fn begin(pace: &mut PullPace) -> Option<u32> {
@@ -126,8 +135,8 @@ mod tests {
             pace.want(pulled(1, object, round as u32, 1), object == "c");
         }
         let pg = PgId::new(PoolId(1), 0);
-        pace.hurry(Some(ConnId(2)), pg, &Bytes::from_static(b"b"));
-        pace.hurry(Some(ConnId(1)), pg, &Bytes::from_static(b"d"));
+        pace.hurry(Some(ConnId(2)), pg, &named("b"));
+        pace.hurry(Some(ConnId(1)), pg, &named("d"));
         let order: Vec<_> = core::iter::from_fn(|| begin(&mut pace)).collect();
         assert_eq!(order, [2, 3, 0, 1]);
     }

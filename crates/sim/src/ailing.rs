@@ -13,7 +13,7 @@
 //!
 //! Owns who ails, and when it dies. What of its disk is left decides the disk.
 
-use crate::faults::Fault;
+use crate::faults::{Fault, short_time};
 use crate::node::{Disk, NodeId};
 use crate::run::Run;
 use crate::world::{Event, World};
@@ -81,13 +81,8 @@ impl Ails {
     /// How long all machines live after the map that shows who came back, where all will die of it.
     fn whole_rack(&mut self) -> Option<Duration> {
         let rng = self.racks.as_mut()?;
-        rng.chance(1, 3).then(|| some_time(rng))
+        rng.chance(1, 3).then(|| short_time(rng, LASTS_MAX_NANOS))
     }
-}
-
-/// For how long a machine lives: short times more often than long ones.
-fn some_time(rng: &mut Rng) -> Duration {
-    Duration::from_nanos(rng.below(LASTS_MAX_NANOS) >> rng.below(8))
 }
 
 impl World {
@@ -157,7 +152,7 @@ impl Run {
         for osd in 0..self.options.osds {
             let rng = &mut world.ails.rng;
             let until = back_at + Duration::from_nanos(rng.below(AFTER_MAX_NANOS));
-            let lasts = some_time(rng);
+            let lasts = short_time(rng, LASTS_MAX_NANOS);
             let (weak, dies) = (rng.chance(1, 2), rng.chance(3, 4));
             let node = self.cluster.osd(osd);
             if (weak || rack.is_some()) && world.hang(node, until) && (dies || rack.is_some()) {

@@ -5,11 +5,10 @@
 //! speaks too early is found at these. Here a fault that takes the power waits for one. What was said is on its way by
 //! then, and arrives. Who was caught may not be the last: the next one may wait for the map that this led to.
 
-use crate::faults::Fault;
+use crate::faults::{Fault, short_time};
 use crate::node::{Disk, NodeId};
 use crate::run::Run;
 use crate::world::{Event, World};
-use base::Duration;
 
 /// A fault that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,9 +61,8 @@ impl World {
         let (least, one_in) = if moment == Moment::Map { (2, TAKEN_ONE_IN.1) } else { (1, TAKEN_ONE_IN.0) };
         if moment == what && owes >= least && self.rng.chance(1, one_in) {
             self.ambush = None;
-            // Short times more often than long ones.
-            let after = self.rng.below(after_max) >> self.rng.below(8);
-            self.plan(self.now + Duration::from_nanos(after), Event::Caught { kind, node: id });
+            let after = short_time(&mut self.rng, after_max);
+            self.plan(self.now + after, Event::Caught { kind, node: id });
         }
     }
 }

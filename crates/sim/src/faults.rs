@@ -1,6 +1,6 @@
 //! The kinds of faults, and which of them a run has.
 
-use base::Rng;
+use base::{Duration, Rng};
 use core::fmt;
 use core::str::FromStr;
 
@@ -35,6 +35,11 @@ kinds! {
     Down "down" 8 "An OSD that lives is marked down, and mostly does not hear of it at once.";
     Snapshot "snapshot" 0 "With every other fault a snapshot of the pool comes or goes.";
     Scrub "scrub" 0 "With every other fault, by chance, a scrub is asked for.";
+}
+
+/// Some time after what makes it tell: short times more often than long ones.
+pub(crate) fn short_time(rng: &mut Rng, max_nanos: u64) -> Duration {
+    Duration::from_nanos(rng.below(max_nanos) >> rng.below(8))
 }
 
 /// A set of kinds.

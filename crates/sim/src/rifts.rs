@@ -5,6 +5,7 @@
 //! Now and then it is the disk of whoever receives the object that keeps it from reading what it is sent: what it has
 //! fetched is not durable then when it is asked again.
 
+use crate::faults::short_time;
 use crate::node::NodeId;
 use crate::world::{Event, World};
 use base::{Duration, Instant, Rng};
@@ -63,15 +64,10 @@ impl Rifts {
             return None;
         }
         self.left -= 1;
-        let after = self.some_time(AFTER_NANOS);
+        let after = short_time(&mut self.rng, AFTER_NANOS);
         let hangs = matches!(envelope.message, Message::PgPush(_)) && self.rng.chance(1, 2);
-        let hangs = hangs.then(|| after + PEER_PROBE_INTERVAL + self.some_time(HANGS_ON_NANOS));
+        let hangs = hangs.then(|| after + PEER_PROBE_INTERVAL + short_time(&mut self.rng, HANGS_ON_NANOS));
         Some(Rift { conn: *conn, after, hangs })
-    }
-
-    /// Short times more often than long ones.
-    fn some_time(&mut self, max_nanos: u64) -> Duration {
-        Duration::from_nanos(self.rng.below(max_nanos) >> self.rng.below(8))
     }
 }
 

@@ -262,22 +262,27 @@ impl Pg {
 
     /// Another OSD pulls: it is answered in its turn.
     pub fn handle_pull(&self, core: &mut Core, conn: ConnId, pull: Box<PgPull>) {
-        let Ok(head) = ObjectId::from_bytes(&pull.object).map(|id| id.with_snap(SnapId::HEAD)) else { return };
+        let Ok(id) = ObjectId::from_bytes(&pull.object) else { return };
         let bytes = core.push_bytes_max.min(self.recovery_cost_bytes() as u64);
-        let urgent = pull.urgent || self.is_waited_for(&head);
-        core.pulls.want(Pulled { conn, pull, bytes, head: head.to_bytes() }, urgent);
+        let urgent = pull.urgent || self.is_waited_for(&id.with_snap(SnapId::HEAD));
+        core.pulls.want(Pulled { conn, pull, id, bytes }, urgent);
+    }
+
+    /// Another OSD's client has come to wait for what that pulls.
+    pub fn handle_hurry(&self, core: &mut Core, conn: ConnId, hurry: &PgHurry) {
+        if let Ok(head) = ObjectId::from_bytes(&hurry.object) {
+            core.pulls.hurry(Some(conn), self.id, &head);
+        }
     }
 
     /// Answers a pull: asks the store, if it has what is asked for.
     pub fn answer_pull(&self, core: &mut Core, pulled: Pulled) {
-        let (conn, pull) = (pulled.conn, &pulled.pull);
-        let Ok(id) = ObjectId::from_bytes(&pull.object) else { return };
-        let head = id.with_snap(SnapId::HEAD);
+        let (pull, head) = (&pulled.pull, pulled.head());
         let older_does = |need: &Need| need.have == pull.reverted_to && pull.reverted_to != EVersion::default();
         let does = |need: &Need| need.is_here() || older_does(need);
         let lacks = self.lacks(&head) && !self.missing.get(&head).is_some_and(does);
         if !self.exists || lacks || !self.may_answer(pull, &head) {
-            return self.answer_unknown(core, conn, pull);
+            return self.answer_unknown(core, &pulled);
         }
         let first = pull.offset == 0 && pull.omap_after.is_empty();
         let want = ObjectWant {
@@ -294,24 +299,22 @@ impl Pg {
             }],
             uncached: false,
         };
-        let what = ReadWhat::Object(id, want);
+        let what = ReadWhat::Object(pulled.id.clone(), want);
         core.pulls.began(pulled.bytes);
         core.read(self.id, PgRead::Piece(pulled), ReadRequest { collection: self.collection(), what });
     }
 
     /// The store cannot read what was pulled. The primary's copy is mended when those who wait for it have been told.
     pub(super) fn piece_failed(&mut self, core: &mut Core, pulled: &Pulled, error: &StoreError) {
-        let pull = &pulled.pull;
-        if let (Ok(id), StoreError::Corrupt(_) | StoreError::Device) = (ObjectId::from_bytes(&pull.object), error) {
-            self.recovery.own_copy_is_bad(&id.with_snap(SnapId::HEAD));
+        if let StoreError::Corrupt(_) | StoreError::Device = error {
+            self.recovery.own_copy_is_bad(&pulled.head());
         }
-        self.answer_unknown(core, pulled.conn, pull);
+        self.answer_unknown(core, pulled);
     }
 
     /// Answers a pull that cannot be answered.
-    pub(super) fn answer_unknown(&self, core: &mut Core, conn: ConnId, pull: &PgPull) {
-        let head = ObjectId::from_bytes(&pull.object).map(|id| id.with_snap(SnapId::HEAD));
-        let need = head.ok().and_then(|head| self.missing.get(&head));
+    fn answer_unknown(&self, core: &mut Core, pulled: &Pulled) {
+        let (pull, need) = (&pulled.pull, self.missing.get(&pulled.head()));
         let message = PgPush {
             pg: self.id,
             map_epoch: core.epoch(),
@@ -322,13 +325,12 @@ impl Pg {
             has: need.map_or(EVersion::default(), |need| need.have),
             ..PgPush::default()
         };
-        core.send(conn, Envelope::new(message));
+        core.send(pulled.conn, Envelope::new(message));
     }
 
     /// Whether there is none of what is not here: where this holder is not filled yet, it may only not have come.
-    fn knows_of_absence(&self, pull: &PgPull) -> bool {
-        let id = ObjectId::from_bytes(&pull.object);
-        id.is_ok_and(|id| id.snap() != SnapId::HEAD || self.info.last_backfill.covers(&id))
+    fn knows_of_absence(&self, id: &ObjectId) -> bool {
+        id.snap() != SnapId::HEAD || self.info.last_backfill.covers(id)
     }
 
     /// Whether the hold lasts to which a pull belongs: else the object may be written to before the answer is in place.
@@ -340,10 +342,9 @@ impl Pg {
     /// Answers a pull: the store has told.
     pub(super) fn piece_read(&mut self, core: &mut Core, pulled: &Pulled, mut view: ObjectView) {
         let (conn, pull) = (pulled.conn, &pulled.pull);
-        let head = ObjectId::from_bytes(&pull.object).map(|id| id.with_snap(SnapId::HEAD));
-        let held = head.is_ok_and(|head| self.may_answer(pull, &head));
-        if !held || !view.exists && !self.knows_of_absence(pull) {
-            return self.answer_unknown(core, conn, pull);
+        let held = self.may_answer(pull, &pulled.head());
+        if !held || !view.exists && !self.knows_of_absence(&pulled.id) {
+            return self.answer_unknown(core, pulled);
         }
         let omap = view.omap.pop().unwrap_or_default();
         let bytes = view.data.pop().unwrap_or_default();

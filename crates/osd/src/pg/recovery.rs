@@ -233,7 +233,7 @@ impl Pg {
         }
         match recovery.under_way.get(head) {
             Some(Work::Pulling(_)) => self.hurry_fetch(core, head),
-            Some(Work::Pushing(..)) => core.pulls.hurry(None, self.id, &head.to_bytes()),
+            Some(Work::Pushing(..)) => core.pulls.hurry(None, self.id, head),
             Some(Work::ToPush) => {}
             None => {
                 let waits = self.objects.get(head).and_then(|queue| queue.waiting.front());

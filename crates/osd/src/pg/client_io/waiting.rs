@@ -72,14 +72,17 @@ impl Pg {
 
     /// Whether every other member has promised not to go on without this one yet: then what it has is the newest.
     pub(in crate::pg) fn has_lease(&self, core: &Core) -> bool {
-        let mut others = self.sets.acting.iter().filter(|osd| **osd != core.me() && **osd != OsdId::NONE);
-        others.all(|osd| core.heartbeats.has_lease(core.now, *osd))
+        self.other_members(core).all(|osd| core.heartbeats.has_lease(core.now, osd))
+    }
+
+    fn other_members(&self, core: &Core) -> impl Iterator<Item = OsdId> {
+        let me = core.me();
+        self.sets.acting.iter().copied().filter(move |osd| *osd != me && *osd != OsdId::NONE)
     }
 
     /// Whether a member does not promise that, so that requests wait (Ceph's `laggy`).
     pub(crate) fn is_laggy(&self, core: &Core) -> bool {
-        let mut others = self.sets.acting.iter().filter(|osd| **osd != core.me() && **osd != OsdId::NONE);
-        self.is_active() && others.any(|osd| core.heartbeats.is_lease_overdue(core.now, *osd))
+        self.is_active() && self.other_members(core).any(|osd| core.heartbeats.is_lease_overdue(core.now, osd))
     }
 
     /// A member has promised again after a while: starts what has waited for that.

@@ -42,6 +42,7 @@ mod sectors;
 mod snapshots;
 mod spells;
 mod strikes;
+mod themes;
 mod trace;
 mod value;
 mod workload;

@@ -1,6 +1,7 @@
 //! What a run is made of. Everything else follows from the seed.
 
 use crate::faults::Faults;
+use crate::themes::Theme;
 use base::{Bug, Duration, Rng};
 
 /// Parameters of one run.
@@ -109,6 +110,15 @@ pub const STORES: [&str; 2] = ["memory", "extent"];
 impl Options {
     /// A small cluster that has a hard time; what kind of one is drawn from the seed.
     pub fn new(seed: u64) -> Options {
+        let mut options = Options::drawn(seed);
+        if let Some(theme) = Theme::draw(seed) {
+            theme.set(&mut options);
+        }
+        options
+    }
+
+    /// The same where each option is drawn by itself: without the theme of the seed's run.
+    pub fn drawn(seed: u64) -> Options {
         // Not the run's own generator: what a run is made of may be told, and the rest stays as it is.
         let mut rng = Rng::new(seed ^ 0x006F_7074_696F_6E73);
         let mut one_of = |choices: &[u32]| choices[rng.below(choices.len() as u64) as usize];

@@ -37,7 +37,8 @@ impl Run {
         self.command(SCRUB | self.marks, command);
     }
 
-    /// Lets copies on one disk rot while clients work: reads are right, no write is lost, a repair heals them, a deep scrub then finds nothing.
+    /// Lets copies on one disk rot: reads are right, no write is lost, a repair heals them, a deep scrub then finds nothing.
+    /// Reads heal what they meet, so in some runs a repair comes before any.
     pub(crate) fn let_a_disk_rot(&mut self) {
         self.look_for_scrub_errors();
         let clean = self.scrub_everything("deep-scrub");
@@ -46,18 +47,27 @@ impl Run {
         }
         let osd = self.world.rng.below(u64::from(self.options.osds)) as u32;
         let rotten = self.rot(osd);
+        let repaired_first = self.world.rng.chance(1, 2);
+        if repaired_first && !self.repair(osd, rotten) {
+            return;
+        }
         self.work_for(ROTTEN_WORK);
         if !self.wait_for(HEAL_MAX, |run| run.work.in_flight() == 0) {
             let waiting = self.work.in_flight();
             self.fail(format!("{HEAL_MAX:?} after a disk rotted {waiting} requests wait"));
         }
-        if !self.read_everything() || !self.scrub_everything("repair") || !self.scrub_everything("deep-scrub") {
-            return;
+        if self.read_everything() && !repaired_first {
+            self.repair(osd, rotten);
+        }
+    }
+
+    /// Repairs everything; false if a deep scrub, or the disk that has rotted, then shows that something is left.
+    fn repair(&mut self, osd: u32, rotten: usize) -> bool {
+        if !self.scrub_everything("repair") || !self.scrub_everything("deep-scrub") {
+            return false;
         }
         let left = self.disk_of(osd).map_or(Vec::new(), |disk| disk.rotten());
-        if !left.is_empty() {
-            self.fail(format!("of {rotten} rotten objects of osd.{osd} a repair has left {left:?}"));
-        }
+        left.is_empty() || self.fail(format!("of {rotten} rotten objects of osd.{osd} a repair has left {left:?}"))
     }
 
     fn disk_of(&mut self, osd: u32) -> Option<&mut crate::disk::OsdDisk> {

@@ -53,7 +53,7 @@ fn with_usual_clients(seed: u64) -> Options {
         exiles,
         regroups,
         disk_loss,
-        ..Options::new(seed)
+        ..Options::drawn(seed)
     }
 }
 
@@ -65,7 +65,7 @@ fn a_quiet_cluster_answers_everything() {
         disk_slowness: 1,
         input_cost: Duration::ZERO,
         lossy: false,
-        ..Options::new(1)
+        ..Options::drawn(1)
     };
     let report = must_be_well(&options);
     assert_eq!((report.unknown, report.faults), (0, 0), "{report:?}");
@@ -73,7 +73,7 @@ fn a_quiet_cluster_answers_everything() {
 
 #[test]
 fn the_same_seed_goes_the_same_way_and_another_does_not() {
-    let options = Options { duration: Duration::from_secs(20), ..Options::new(2) };
+    let options = Options { duration: Duration::from_secs(20), ..Options::drawn(2) };
     let first = must_be_well(&options);
     assert_eq!(run(&options), first);
     let other = must_be_well(&Options { seed: 3, ..options });
@@ -97,7 +97,7 @@ fn clusters_that_break_three_times_a_second_keep_their_promises() {
             faults: Faults::all(),
             fault_every: Duration::from_millis(300),
             duration: Duration::from_secs(30),
-            ..Options::new(seed)
+            ..Options::drawn(seed)
         };
         must_be_well(&options);
     }
@@ -147,7 +147,7 @@ fn parts_of_a_group_meet_at_the_same_version() {
 #[test]
 fn what_is_said_while_a_disk_hangs_is_not_taken_for_durable() {
     for (bug, seed) in [(Bug::SpreadBeforeDurable, 2445), (Bug::SaidBeforeDurable, 299)] {
-        let options = Options::new(seed);
+        let options = Options::drawn(seed);
         must_be_well(&options);
         let report = run(&Options { planted: Some(bug), ..options });
         assert!(!report.failures.is_empty(), "{bug:?} is not found: {}", report.command);
@@ -158,13 +158,13 @@ fn what_is_said_while_a_disk_hangs_is_not_taken_for_durable() {
 /// group: an append that the other had refused for want of space was there after all.
 #[test]
 fn what_another_primary_refused_is_not_done() {
-    must_be_well(&Options::new(4760));
+    must_be_well(&Options::drawn(4760));
 }
 
 /// Others went on without an OSD that they had promised not to: clients that had heard as little as it found old values.
 #[test]
 fn who_is_gone_on_without_too_early_is_found() {
-    let options = Options::new(16);
+    let options = Options::drawn(16);
     must_be_well(&options);
     let report = run(&Options { planted: Some(Bug::PromisesBroken), ..options });
     assert!(!report.failures.is_empty());
@@ -174,7 +174,7 @@ fn who_is_gone_on_without_too_early_is_found() {
 /// at once.
 #[test]
 fn histories_with_reads_at_snapshots_are_judged() {
-    assert!(must_be_well(&Options::new(529)).operations > 500);
+    assert!(must_be_well(&Options::drawn(529)).operations > 500);
 }
 
 /// An OSD came back with an empty disk, and its maps in several messages: it counted as one who had been there since the
@@ -190,22 +190,22 @@ fn who_comes_with_an_empty_disk_does_not_speak_for_what_was_on_the_old_one() {
 /// object when the latter was given up was not what a holder had that was no member any more.
 #[test]
 fn what_a_lost_disk_had_alone_is_given_up_and_nothing_else() {
-    must_be_well(&Options { disk_loss: true, ..Options::new(2298) });
+    must_be_well(&Options { disk_loss: true, ..Options::drawn(2298) });
 }
 
 /// A client with more requests for one group than its OSD had room for was told to go on, again and again, while what it
 /// had sent before was still in hand: time stood still.
 #[test]
 fn a_client_with_more_requests_than_there_is_room_for_gets_on() {
-    must_be_well(&Options { disk_loss: false, ..Options::new(3158) });
+    must_be_well(&Options { disk_loss: false, ..Options::drawn(3158) });
 }
 
 /// A client that asks the monitor for maps once at a time was told of the first of a long history and counted as one who
 /// had been told of all: it went on asking OSDs of long ago.
 #[test]
 fn who_comes_back_after_a_long_history_finds_its_way() {
-    must_be_well(&Options::new(161));
-    let report = run(&Options { planted: Some(Bug::LongHistoryCutOff), ..Options::new(161) });
+    must_be_well(&Options::drawn(161));
+    let report = run(&Options { planted: Some(Bug::LongHistoryCutOff), ..Options::drawn(161) });
     assert!(!report.failures.is_empty(), "it is not found");
 }
 
@@ -213,8 +213,8 @@ fn who_comes_back_after_a_long_history_finds_its_way() {
 /// the first one had asked.
 #[test]
 fn a_map_that_is_stored_before_what_it_asks_is_found() {
-    must_be_well(&Options::new(199));
-    let report = run(&Options { planted: Some(Bug::MapBeforeSplit), ..Options::new(199) });
+    must_be_well(&Options::drawn(199));
+    let report = run(&Options { planted: Some(Bug::MapBeforeSplit), ..Options::drawn(199) });
     assert!(!report.failures.is_empty());
 }
 
@@ -241,7 +241,7 @@ fn planted_bugs_are_found() {
                 faults: Faults::all(),
                 fault_every: Duration::from_secs(1),
                 duration: Duration::from_secs(20),
-                ..Options::new(seed)
+                ..Options::drawn(seed)
             };
             catch_unwind(|| run(&options)).map_or(true, |report| !report.failures.is_empty())
         });

@@ -244,6 +244,7 @@ impl Daemon for OsdDaemon {
         }
         self.linger = self.engine.linger();
         self.engine.handle_timer(now);
+        self.store.rest(now);
     }
 
     fn next_wakeup(&self) -> Option<Instant> {

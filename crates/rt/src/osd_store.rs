@@ -158,6 +158,13 @@ impl OsdStore {
         }
     }
 
+    /// Lets it do, now and then, what nobody waits for.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        if let OsdStore::Extent(drive) = self {
+            drive.store.rest(now);
+        }
+    }
+
     pub(crate) fn submit_commit(&mut self, now: Instant, id: CommitId, transaction: Transaction) {
         match self {
             OsdStore::Memory { store, .. } => store.submit_commit(now, id, transaction),

@@ -91,6 +91,13 @@ impl ExtentDisk {
         }
     }
 
+    /// Lets the store do what nobody waits for.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        if let Some(store) = &mut self.store {
+            store.rest(now);
+        }
+    }
+
     /// Lets it stand still until then.
     pub(crate) fn hold(&mut self, until: Instant) {
         self.held_until = self.held_until.max(until);

@@ -26,9 +26,9 @@ pub(crate) struct Rifts {
 /// How long after the last other fault there are some: what comes back then is what is fetched.
 pub(crate) const LAST: Duration = Duration::from_secs(5);
 /// The most in a run.
-const RIFTS_MAX: u32 = 12;
+const RIFTS_MAX: u32 = 48;
 /// One in how many messages that carry an object, or ask for one, does it.
-const TAKEN_ONE_IN: u64 = 16;
+const TAKEN_ONE_IN: u64 = 4;
 /// At most so long after it: the slowest disks take some milliseconds for a read.
 const AFTER_NANOS: u64 = 8_000_000;
 /// How long at the most a disk hangs on once there is another session.

@@ -19,7 +19,7 @@ pub(crate) enum Theme {
     Backlog,
     /// Of two members one serves alone, while its disk hangs, and dies when the other has come back.
     Alone,
-    /// Members lack many objects for long while these are written to.
+    /// Members lack many objects for long while these are written to, and fetches are broken off.
     Healing,
 }
 
@@ -56,6 +56,7 @@ impl Theme {
             Theme::Healing => {
                 (options.pool_size, options.pg_num, options.objects) = (3, 1, 24);
                 (options.recovery_sleep, options.lacking_max) = (Duration::from_millis(300), 100);
+                options.rifts = true;
             }
         }
     }

@@ -355,6 +355,7 @@ impl World {
         self.trace.number(id.0 as u64);
         running.engine.handle_timer(now);
         running.messenger.handle_timer(now);
+        self.let_disk_rest(id);
         Some(id)
     }
 

@@ -63,6 +63,15 @@ impl World {
         }
     }
 
+    /// Time passes for a drive, too.
+    pub(super) fn let_disk_rest(&mut self, id: NodeId) {
+        let now = self.now;
+        if let Disk::Extent(disk) = &mut self.nodes[id.0].disk {
+            disk.rest(now);
+            self.let_disk_work(id);
+        }
+    }
+
     /// A drive has something to do.
     pub(super) fn disk_due(&mut self, id: NodeId, life: u32) {
         let (now, node) = (self.now, &mut self.nodes[id.0]);

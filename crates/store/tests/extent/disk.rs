@@ -25,6 +25,8 @@ pub(crate) struct Disk {
     flushed: usize,
     /// Requests carried out.
     pub(crate) steps: u64,
+    /// Bytes that it was told are free.
+    pub(crate) discarded: u64,
     /// A request to fail, counted from now.
     pub(crate) fail_after: Option<u64>,
 }
@@ -33,7 +35,7 @@ impl Disk {
     pub(crate) fn new(media: Vec<u8>) -> Disk {
         let cache = media.clone();
         let (unflushed, queue) = (Vec::new(), Vec::new());
-        Disk { cache, media, unflushed, queue, flushed: 0, steps: 0, fail_after: None }
+        Disk { cache, media, unflushed, queue, flushed: 0, steps: 0, discarded: 0, fail_after: None }
     }
 
     pub(crate) fn submit(&mut self, id: IoId, io: Io) {
@@ -86,6 +88,7 @@ impl Disk {
             }
             Io::Discard { offset, len } => {
                 let range = offset as usize..(offset + len) as usize;
+                self.discarded += len;
                 self.cache[range.clone()].fill(0xDD);
                 self.media[range].fill(0xDD);
             }

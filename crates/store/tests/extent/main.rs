@@ -4,7 +4,7 @@ mod disk;
 mod driver;
 mod workload;
 
-use base::{Instant, Rng};
+use base::{Duration, Instant, Rng};
 use bytes::Bytes;
 use disk::Still;
 use driver::{DEVICE_BYTES, Driven, LOG_BYTES, assert_clean, contents, formatted, formatted_apart, options, roomy};
@@ -18,6 +18,9 @@ use store::{
 use workload::{COLLECTIONS, collection, object};
 
 type Contents = Option<Vec<(String, store::ObjectView)>>;
+
+/// Long after everything that was asked, as `Driven` asks at the beginning of time.
+const LATER: Instant = Instant::from_secs(60);
 
 #[test]
 fn passes_the_conformance_suite() {
@@ -58,6 +61,7 @@ fn does_what_the_memory_store_does() {
                     assert_clean(&media, &format!("seed {seed} step {step}"));
                     driven = Driven::open(media, options, rng.fork());
                 }
+                2 => driven.store.rest(LATER),
                 _ => {}
             }
             assert_eq!(of_store(&mut driven, id), of_memory(&model, id), "seed {seed} step {step}");
@@ -104,6 +108,7 @@ fn live(seed: u64, life: u64, mut driven: Driven, models: &mut BTreeMap<u64, Mem
         for _ in 0..1 + rng.below(6) {
             driven.step();
         }
+        driven.store.rest(LATER);
         while let Some(completion) = driven.completion() {
             let Completion::Committed(id, result) = completion else { panic!("nobody reads") };
             assert_eq!(result, Ok(()), "seed {seed} life {life}");
@@ -433,6 +438,36 @@ fn a_removed_collection_gives_its_space_back() {
     driven.checkpoint();
     let usage = driven.store.usage();
     assert!(free - usage.free < 100 * 4096, "{free} {usage:?}");
+    assert_clean(&driven.close(), "at the end");
+}
+
+/// A device hears of free blocks when nobody asks for anything, and before that where much has come together.
+#[test]
+fn a_device_is_told_of_what_is_free_when_nobody_works() {
+    let mut driven = Driven::new();
+    let id = collection(2);
+    driven.commit(Transaction::create(id)).expect("new");
+    let write_and_remove = |driven: &mut Driven, blocks: u64| {
+        let (mut write, mut remove) = (Transaction::new(id), Transaction::new(id));
+        write.push(&object(1), Op::Write(0, vec![7; (blocks * BLOCK) as usize].into()));
+        remove.push(&object(1), Op::Remove);
+        driven.commit(write).expect("there is room");
+        driven.commit(remove).expect("it exists");
+        driven.checkpoint();
+    };
+    let told_until = |driven: &mut Driven, ms: u64| {
+        driven.store.rest(Instant::ZERO + Duration::from_millis(ms));
+        driven.settle();
+        driven.disk.discarded / BLOCK
+    };
+    write_and_remove(&mut driven, 300);
+    assert_eq!(told_until(&mut driven, 999), 0, "others may go on");
+    assert_eq!(told_until(&mut driven, 1000), 300);
+    write_and_remove(&mut driven, 40);
+    assert_eq!(told_until(&mut driven, 2000), 300, "little is soon used again");
+    write_and_remove(&mut driven, 1000);
+    let busy = told_until(&mut driven, 0);
+    assert!(busy > 1000, "{busy}: much is not kept until nobody works");
     assert_clean(&driven.close(), "at the end");
 }
 

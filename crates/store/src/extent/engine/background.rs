@@ -16,9 +16,6 @@ use bytes::Bytes;
 /// Objects of a removed collection cleared away by one record.
 const CLEAR_OBJECTS: u32 = 64;
 
-/// Blocks freed in long runs, 256 MiB, of which the device is not told.
-const IDLE_BLOCKS_MAX: u64 = 64 << 10;
-
 impl ExtentStore {
     pub(super) fn clear_trash(&mut self) {
         let Some(&stretch) = self.db.trash.first() else { return };
@@ -103,28 +100,11 @@ impl ExtentStore {
             for run in joined(leaving.runs) {
                 self.free(run);
                 if self.options.discard_blocks_min.is_some_and(|min| run.len >= min) {
-                    self.idle_blocks += run.len;
-                    self.idle.push_back(run);
+                    self.untold.add(run);
                 }
             }
-            self.discard();
+            self.discard_surplus();
             self.retry = true;
-        }
-    }
-
-    /// Tells the device of what has long been free. The rest is soon used again, and a device that was told of it would
-    /// have to find room anew.
-    fn discard(&mut self) {
-        let Some(min) = self.options.discard_blocks_min else { return };
-        let kept_max = IDLE_BLOCKS_MAX.min(self.geometry.data_blocks() / 64);
-        while self.idle_blocks > kept_max
-            && let Some(run) = self.idle.pop_front()
-        {
-            self.idle_blocks -= run.len;
-            for run in self.db.space.take_free(run, min) {
-                let io = Io::Discard { offset: run.start * BLOCK, len: run.len * BLOCK };
-                self.request(io, Purpose::Discard(run));
-            }
         }
     }
 

@@ -4,8 +4,8 @@
 //!
 //! Read next: `store` (the engine itself), `submissions` (transactions and reads in their turn) and `out_of_line` (those
 //! too long for the log), `placing` (data goes from the log to its place), `background` and `checkpoint` (the log's content
-//! becomes the tree's), `fetching`, `jobs` and `long_reads` (what comes from
-//! the device).
+//! becomes the tree's), `untold` (the device hears what is free), `fetching`, `jobs` and `long_reads` (what comes from the
+//! device).
 
 mod background;
 pub(crate) mod checkpoint;
@@ -17,3 +17,4 @@ mod out_of_line;
 mod placing;
 pub(crate) mod store;
 mod submissions;
+mod untold;

@@ -12,6 +12,7 @@ use super::figures::{ExtentCounts, ExtentOptions, Usage};
 use super::jobs::{Jobs, PieceId};
 use super::long_reads::LongReads;
 use super::placing::Placing;
+use super::untold::Untold;
 use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId, ROUNDED_BYTES_MIN};
 use crate::extent::layout::{BLOCK, BlockRun, Geometry};
@@ -101,9 +102,7 @@ pub struct ExtentStore {
     /// When reads on their way began: request numbers, in order.
     pub(super) reading: BTreeSet<u64>,
     pub(super) leaving: VecDeque<Leaving>,
-    /// Long runs that have become free, the longest ago first, and how many blocks that is; some are in use again.
-    pub(super) idle: VecDeque<BlockRun>,
-    pub(super) idle_blocks: u64,
+    pub(super) untold: Untold,
     pub(super) next_io: u64,
     pub(super) out: VecDeque<(IoId, Io)>,
     pub(super) completions: VecDeque<Completion>,
@@ -138,8 +137,7 @@ impl ExtentStore {
             requests: FixedHashMap::default(),
             reading: BTreeSet::new(),
             leaving: VecDeque::new(),
-            idle: VecDeque::new(),
-            idle_blocks: 0,
+            untold: Untold::default(),
             next_io: 0,
             out: VecDeque::new(),
             completions: VecDeque::new(),
@@ -367,14 +365,16 @@ impl ExtentStore {
 }
 
 impl ObjectStore for ExtentStore {
-    fn submit_commit(&mut self, _now: Instant, id: CommitId, transaction: Transaction) {
+    fn submit_commit(&mut self, now: Instant, id: CommitId, transaction: Transaction) {
+        self.untold.note_asked(now);
         if self.failed || self.options.read_only {
             return self.completions.push_back(Completion::Committed(id, Err(StoreError::Device)));
         }
         self.submit(transaction.collection, Pending::Commit(id, transaction));
     }
 
-    fn submit_read(&mut self, _now: Instant, id: ReadId, request: ReadRequest) {
+    fn submit_read(&mut self, now: Instant, id: ReadId, request: ReadRequest) {
+        self.untold.note_asked(now);
         self.submit(request.collection, Pending::Read(id, request));
     }
 

@@ -204,6 +204,28 @@ class Lifecycle(OwnCluster):
                 self.assertEqual(self.cluster.health(), "HEALTH_OK")
                 self.cluster.down()
 
+    def test_an_osd_that_the_map_leaves_no_place_stops(self):
+        """One that was destroyed once lived on, as nobody; `ceph osd stop` only marked down, and the OSD came back."""
+        self.cluster.up("--processes")
+        pids = self.cluster.pids()
+        self.cluster.ceph("osd", "stop", "1")
+        wait_for(lambda: has_ended(pids["osd.1"]), "osd.1 has stopped")
+        self.cluster.ceph("osd", "set", "noup")
+        self.cluster.ceph("osd", "down", "2")
+        self.assertFalse(has_ended(pids["osd.2"]))
+        self.cluster.ceph("osd", "destroy", "2", "--yes-i-really-mean-it")
+        wait_for(lambda: has_ended(pids["osd.2"]), "osd.2 has stopped")
+        self.cluster.ceph("osd", "unset", "noup")
+        self.assertFalse(has_ended(pids["osd.0"]))
+        # Who was asked to stop may come again.
+        with open(self.parent / "osd.log", "w") as log:
+            again = subprocess.Popen([Loligo.binary(), "osd", "--id", "1", "--dir", self.cluster.dir], stdout=log, stderr=log)
+        try:
+            wait_for(lambda: "2 up" in self.cluster.ceph("osd", "stat").stdout, "osd.1 is up")
+        finally:
+            again.terminate()
+            again.wait(20)
+
     def test_a_cluster_whose_groups_cannot_work_is_resumed(self):
         """`up` once stopped it after a minute, so that nobody could tell it to go on without what is lost."""
         self.cluster.up("--osds", "3")

@@ -12,7 +12,7 @@ use crate::peers::is_life_of;
 use crate::pg::Pg;
 use crate::requests::leave_to_client;
 use base::{Bug, Epoch, Instant, OsdId, PgId};
-use maps::OsdMap;
+use maps::{OsdMap, OsdState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::messages;
@@ -151,6 +151,12 @@ impl Osd {
                 && addrs.cluster.msgr2() == self.core.config.cluster_addrs.msgr2()
         };
         let up = self.core.map.is_up(me) && self.core.map.addrs(me).is_some_and(|addrs| ours(addrs));
+        if !up && let Some(why) = self.told_to_stop() {
+            self.core.log(Level::Error, format!("{why} in epoch {}: stopping", self.core.epoch()));
+            self.life.up = false;
+            self.stop();
+            return false;
+        }
         if up && !self.life.up {
             self.life.boot_epoch = self.core.epoch();
             self.core.log(Level::Info, format!("up in epoch {}", self.core.epoch()));
@@ -174,6 +180,17 @@ impl Osd {
         }
         let was = core::mem::replace(&mut self.life.up, up);
         up && !was
+    }
+
+    /// Why the map leaves no place for this life, if it does not. Who was asked to stop and is started again is welcome.
+    fn told_to_stop(&self) -> Option<&'static str> {
+        let state = self.core.map.state(self.core.me());
+        match self.life.up {
+            _ if state.contains(OsdState::DESTROYED) => Some("destroyed"),
+            true if state.contains(OsdState::STOP) => Some("asked to stop"),
+            true if !state.contains(OsdState::EXISTS) => Some("removed"),
+            _ => None,
+        }
     }
 
     /// Begins new intervals where there are any, and tells the other PGs of the new map, and of peers who have begun

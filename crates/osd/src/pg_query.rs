@@ -15,6 +15,7 @@ use crate::unfound;
 use admin::format::quantity::local_time;
 use admin::{Answer, Call, CommandSpec, Reply, Value, object, refuse, spec};
 use base::{Epoch, Errno, OsdId};
+use maps::SnapSet;
 use maps::stats::PgStat;
 use maps::stats::show::{ids, stat_value, state_text, version};
 use std::collections::BTreeSet;
@@ -80,20 +81,37 @@ struct Progress {
     last_backfill: LastBackfill,
 }
 
-fn info_value(pg: &Pg, (known_since, led_since): (Epoch, Epoch), at: &Progress, stat: &PgStat) -> Value {
+/// Since which maps a PG is as it is: known at all, served by these OSDs, led by this one.
+#[derive(Clone, Copy, Default)]
+struct Since {
+    known: Epoch,
+    up: Epoch,
+    led: Epoch,
+}
+
+impl Since {
+    fn of(history: &PgHistory) -> Since {
+        Since { known: history.known_since, up: history.up_since, led: history.led_since }
+    }
+}
+
+fn info_value(pg: &Pg, since: Since, at: &Progress, stat: &PgStat) -> Value {
     let info = &pg.info;
+    let purged = pg.snaps.purged.intervals();
+    let purged =
+        purged.map(|(start, len)| object! { "start" => format!("{:x}", start.0), "length" => format!("{len:x}") });
     let history = object! {
-        "epoch_created" => known_since.0,
-        "epoch_pool_created" => known_since.0,
+        "epoch_created" => since.known.0,
+        "epoch_pool_created" => since.known.0,
         "last_epoch_started" => info.last_epoch_started.0,
         "last_interval_started" => pg.since.0,
         "last_epoch_clean" => info.last_epoch_clean.0,
         "last_interval_clean" => info.last_epoch_clean.0,
         "last_epoch_split" => 0,
         "last_epoch_marked_full" => 0,
-        "same_up_since" => pg.since.0,
+        "same_up_since" => since.up.0,
         "same_interval_since" => pg.since.0,
-        "same_primary_since" => led_since.0,
+        "same_primary_since" => since.led.0,
         "last_scrub" => version(stat.last_scrub),
         "last_scrub_stamp" => local_time(stat.last_scrub_stamp.into()),
         "last_deep_scrub" => version(stat.last_deep_scrub),
@@ -108,7 +126,7 @@ fn info_value(pg: &Pg, (known_since, led_since): (Epoch, Epoch), at: &Progress, 
         "log_tail" => version(info.log_tail),
         "last_user_version" => info.last_user_version,
         "last_backfill" => at.last_backfill.shown(pg.id.pool),
-        "purged_snaps" => Value::Array(vec![]),
+        "purged_snaps" => Value::Array(purged.collect()),
         "history" => history,
         "stats" => stat_value(stat),
         "empty" => u32::from(at.last_update == base::EVersion::default()),
@@ -119,11 +137,16 @@ fn info_value(pg: &Pg, (known_since, led_since): (Epoch, Epoch), at: &Progress, 
     }
 }
 
+/// A set of snapshots as Ceph writes it: first numbers and lengths, in hexadecimal.
+fn interval_text(snaps: &SnapSet) -> String {
+    let runs: Vec<String> = snaps.intervals().map(|(start, len)| format!("{:x}~{len:x}", start.0)).collect();
+    format!("[{}]", runs.join(","))
+}
+
 fn query(osd: &mut Osd, call: &Call) -> Answer {
     let (core, pg) = led(osd, call)?;
     let stat = pg_stat(core, pg);
-    let since = |history: &PgHistory| (history.known_since, history.led_since);
-    let since = core.placement.get(pg.id).map_or_else(Default::default, since);
+    let since = core.placement.get(pg.id).map(Since::of).unwrap_or_default();
     let all: BTreeSet<OsdId> = pg.sets.acting.iter().chain(&pg.sets.up).copied().collect();
     let members: Vec<OsdId> = all.into_iter().filter(|osd| *osd != OsdId::NONE).collect();
     let mut sorted: Vec<String> = members.iter().map(|osd| osd.to_string()).collect();
@@ -146,7 +169,7 @@ fn query(osd: &mut Osd, call: &Call) -> Answer {
         Value::Array(members.map(|(osd, _)| osd.to_string().into()).collect())
     };
     let value = object! {
-        "snap_trimq" => "[]",
+        "snap_trimq" => interval_text(&pg.snaps.to_trim()),
         "snap_trimq_len" => stat.snaptrimq_len,
         "state" => state_text(pg_state(core, pg)),
         "epoch" => core.epoch().0,

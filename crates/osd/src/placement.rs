@@ -54,6 +54,9 @@ pub struct PgHistory {
     /// an older map its client has sent again since, maybe to another OSD. Not stored: who talks to this life of the
     /// OSD has a map that shows it, newer than what was stored before.
     pub led_since: Epoch,
+    /// Since when those who should serve it have been the same, as far as known (Ceph's `same_up_since`). Not stored: only
+    /// shown.
+    pub up_since: Epoch,
     /// The first map that is accounted for: nothing is known of what was before.
     pub known_since: Epoch,
     /// Whether the PG was created in `known_since`, so that nothing was before.
@@ -172,8 +175,16 @@ impl Placement {
             // A pool that was not in the map just before is new in this one.
             let new_pool = before.map_or(epoch.0 <= 1, |b| b.pool(pg.pool).is_none());
             let born_known = contiguous && new_pool;
-            let (since, led_since, known_since, past) = (epoch, epoch, epoch, VecDeque::new());
-            self.histories.insert(pg, PgHistory { current: now, since, led_since, known_since, born_known, past });
+            let history = PgHistory {
+                current: now,
+                since: epoch,
+                led_since: epoch,
+                up_since: epoch,
+                known_since: epoch,
+                born_known,
+                past: VecDeque::new(),
+            };
+            self.histories.insert(pg, history);
             return true;
         };
         let same_sizes = before.is_none_or(|before| is_same_for(pg, before, map));
@@ -194,6 +205,9 @@ impl Placement {
         }
         if !contiguous || history.current.acting_primary != now.acting_primary {
             history.led_since = epoch;
+        }
+        if !contiguous || (history.current.up_primary, &history.current.up) != (now.up_primary, &now.up) {
+            history.up_since = epoch;
         }
         history.current = now;
         history.since = epoch;
@@ -240,8 +254,8 @@ impl Placement {
             if Bug::PastNotKept.is_planted() {
                 past.clear();
             }
-            let led_since = since;
-            histories.insert(pg, PgHistory { current, since, led_since, known_since, born_known, past });
+            let (led_since, up_since) = (since, since);
+            histories.insert(pg, PgHistory { current, since, led_since, up_since, known_since, born_known, past });
         }
         d.finish("placement history")?;
         let mut mapping = Mapping::new();

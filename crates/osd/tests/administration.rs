@@ -4,7 +4,8 @@ mod harness;
 
 use base::Duration;
 use bytes::Bytes;
-use harness::Cluster;
+use harness::{Cluster, POOL};
+use maps::PgPool;
 use wire::osd::{OpCode, OsdOpItem};
 
 fn append_item(data: &[u8]) -> OsdOpItem {
@@ -87,6 +88,37 @@ fn a_group_gives_its_account_where_it_is_led() {
         assert_eq!(peer["last_update"], query["info"]["last_update"], "all members have the write");
     }
     assert_eq!(query["recovery_state"][0]["name"], "Started/Primary/Active");
+}
+
+#[test]
+fn a_group_tells_since_when_it_is_as_it_is() {
+    let mut c = Cluster::new(44, 3, 2, 1, 1);
+    assert_eq!(c.write("x", b"1"), 0);
+    let (pg, _, primary) = c.locate("x");
+    let since = |c: &mut Cluster| {
+        let history = &c.admin(primary, &format!(r#"{{"prefix":"query","pgid":"{pg}"}}"#))["info"]["history"];
+        ["same_interval_since", "same_up_since", "same_primary_since"].map(|name| history[name].as_u64())
+    };
+    let [interval, up, led] = since(&mut c);
+    assert!(interval.is_some() && up.is_some() && led.is_some());
+    // Another min_size is another interval, and nobody has moved.
+    c.publish(|map, inc| {
+        let pool = PgPool { min_size: 2, ..PgPool::clone(map.pool(POOL).expect("it is there")) };
+        inc.new_pools.insert(POOL, pool);
+    });
+    c.settle();
+    let epoch = Some(u64::from(c.map.epoch.0));
+    let now = since(&mut c);
+    assert!(now[0] > interval && now[0] <= epoch, "{now:?} in {epoch:?}");
+    assert_eq!(now[1..], [up, led]);
+    // Another member serves instead of one that is away; the primary stays.
+    let members = c.map.pg_to_up_acting(pg).acting;
+    let other = members.into_iter().find(|osd| osd.0 != primary).expect("there are two");
+    c.kill(other.0);
+    c.settle();
+    let last = since(&mut c);
+    assert!(last[1] > now[0], "{last:?} after {now:?}");
+    assert_eq!(last[2], led);
 }
 
 /// What an operator looks up who wants to know why a group does not serve, and who would have to come back.

@@ -366,6 +366,10 @@ fn removed_snapshots_are_trimmed_on_every_member() {
     remove_snaps(&mut c, &[2, 3]);
     c.settle();
     assert!(all_purged(&c, &[2, 3]), "{:#?}", c.log);
+    let (pg, _, leads) = c.locate("o3");
+    let query = c.admin(leads, &format!(r#"{{"prefix":"query","pgid":"{pg}"}}"#));
+    assert_eq!(query["info"]["purged_snaps"], serde_json::json!([{"start": "2", "length": "2"}]));
+    assert_eq!((&query["snap_trimq"], &query["snap_trimq_len"]), (&"[]".into(), &0.into()));
     assert_eq!(listed(&mut c, "o3").map(|l| l.len()), Ok(2));
     assert_eq!(read_at(&mut c, "o3", SnapId(1)).as_deref(), Ok(&[3; 100][..]));
     assert_eq!(read_at(&mut c, "o3", SnapId(2)), Err(-2));

@@ -266,6 +266,10 @@ class Tenants(OwnCluster):
             checks = json.loads(self.cluster.ceph("health", "detail", "--format", "json").stdout)["checks"]
             return [line["message"] for line in checks.get("TENANT_PROMISES", {}).get("detail", [])]
 
+        self.qos("set", "pool:p", "--limit", "5000")
+        names = ", ".join(f"osd.{osd}" for osd in range(OSDS))
+        wait_for(lambda: broken() == [f"limits are not kept by {names}: osd_op_queue is not mclock_scheduler"],
+                 "OSDs say that they keep no promises")
         self.keep_promises()
         self.qos("set", "pool:p", "--reservation", "100")
         self.assertEqual(broken(), [])

@@ -29,6 +29,7 @@ use crate::services::stats::StatsService;
 use crate::services::stats::all_pgs;
 use crate::sessions::Sessions;
 use crate::store::{BadStore, Batch, BatchWrites, Image, StoreKey};
+use crate::tenants::KnownParts;
 use crate::tracking::{Requests, describe};
 use admin::Administered;
 use base::rng::SecretRng;
@@ -124,6 +125,7 @@ pub struct Mon {
     pub(crate) sessions: Sessions,
     pub(crate) osds: OsdMapService,
     pub(crate) purged_snaps: PurgedSnaps,
+    pub(crate) known_parts: KnownParts,
     pub(crate) creating_pgs: CreatingPgs,
     pub(crate) reports: OsdReports,
     pub(crate) auth: AuthService,
@@ -199,6 +201,7 @@ impl Mon {
             health: HealthService::load(&image)?,
             monmap: MonMapService::load(now, &image, &config)?,
             purged_snaps: PurgedSnaps::load(&image)?,
+            known_parts: KnownParts::default(),
             creating_pgs: CreatingPgs::load(&image)?,
             reports: OsdReports::new(now, osds.map()),
             stats: StatsService::default(),

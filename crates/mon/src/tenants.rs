@@ -10,19 +10,38 @@
 
 use crate::mon::Mon;
 use admin::{Refused, refuse};
-use base::{Errno, OsdId, PgId, PoolId};
+use base::{Epoch, Errno, OsdId, PgId, PoolId};
 use maps::OsdMap;
 use maps::tenants::{OPTION, TenantPromise, Tenants, Who};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The counter by which an OSD says how many operations a second it promises its clients.
 const REPORTED: &str = "qos.client_res";
+
+/// The scheduler that keeps reservations and limits.
+const KEEPS: &str = "mclock_scheduler";
 
 /// How much more than an OSD promises its clients is warned of: what is learnt of devices wavers by so much.
 const WARNED_ABOVE: f64 = 1.1;
 
 /// The part of each pool's groups that each OSD holds.
 type Parts = BTreeMap<PoolId, BTreeMap<OsdId, f64>>;
+
+/// The parts by the map that was asked about last: health is looked at more often than groups move.
+#[derive(Debug, Default)]
+pub(crate) struct KnownParts(RefCell<(Epoch, Arc<Parts>)>);
+
+impl KnownParts {
+    fn by(&self, map: &OsdMap) -> Arc<Parts> {
+        let mut known = self.0.borrow_mut();
+        if known.0 != map.epoch {
+            *known = (map.epoch, Arc::new(parts(map)));
+        }
+        Arc::clone(&known.1)
+    }
+}
 
 fn parts(map: &OsdMap) -> Parts {
     let part = |pool: PoolId, pg_num: u32| {
@@ -81,7 +100,7 @@ impl Mon {
         if grown.is_empty() {
             return Ok(());
         }
-        let parts = parts(self.osds.map());
+        let parts = self.known_parts.by(self.osds.map());
         let loads = loads(&parts, tenants);
         if loads.is_empty() {
             return refuse(Errno::ERANGE, "there is no pool whose service could be promised");
@@ -108,10 +127,11 @@ impl Mon {
             format!("{name} is promised service of a pool that is no more; `ceph qos rm {name}` takes that back")
         });
         let mut lines: Vec<String> = gone.collect();
+        lines.extend(self.limits_not_kept(&tenants));
         if tenants.0.values().all(|promise| promise.reserved_ops() == 0.0) {
             return lines;
         }
-        for (osd, load) in loads(&parts(map), &tenants) {
+        for (osd, load) in loads(&self.known_parts.by(map), &tenants) {
             if let Some(promised) = self.promised_to_clients(osd).filter(|promised| load > promised * WARNED_ABOVE) {
                 lines.push(format!(
                     "osd.{osd} would have to keep {load:.0} operations a second for tenants, copies included, and promises \
@@ -122,11 +142,25 @@ impl Mon {
         lines
     }
 
+    /// Which OSDs pass over tenants' limits, where there are any.
+    fn limits_not_kept(&self, tenants: &Tenants) -> Option<String> {
+        let keeps = self.central.value_for("osd", "osd_op_queue") == Some(KEEPS);
+        if keeps || tenants.0.values().all(|promise| promise.limit == 0 && promise.limit_bytes == 0) {
+            return None;
+        }
+        let map = self.osds.map();
+        let lax = map.osd_ids().filter(|osd| map.is_up(*osd) && self.promised_to_clients(*osd) == Some(0.0));
+        let names: Vec<String> = lax.map(|osd| format!("osd.{osd}")).collect();
+        (!names.is_empty()).then(|| format!("limits are not kept by {}: osd_op_queue is not {KEEPS}", names.join(", ")))
+    }
+
     fn too_much(&self, osd: OsdId, who: &Who, promised: f64, load: f64, parts: &Parts, tenants: &Tenants) -> String {
         let name = self.shown_tenant(who);
         if promised < 1.0 {
-            let why = "its osd_op_queue is not mclock_scheduler, which alone keeps reservations";
-            return format!("{name} cannot be promised a reservation: osd.{osd} promises its clients nothing; {why}");
+            return format!(
+                "{name} cannot be promised a reservation: osd.{osd} promises its clients nothing; its osd_op_queue is not \
+                 {KEEPS}, which alone keeps reservations"
+            );
         }
         let reserved = tenants.0.get(who).map_or(0.0, TenantPromise::reserved_ops);
         let part = part_at(parts, who, osd);

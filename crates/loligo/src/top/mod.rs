@@ -2,7 +2,9 @@
 //!
 //! Asks all OSDs twice, some time apart, and shows the difference. On a terminal the view is drawn again in place until it is
 //! interrupted; elsewhere each is printed below the one before. An OSD that was not there at one of the two moments is not
-//! counted, and named.
+//! counted, and named. A view in place is as large as the terminal, and where nothing can be asked it says why and goes on.
+
+mod table;
 
 use crate::cli::{Format, TopArgs};
 use crate::images::Images;
@@ -10,11 +12,12 @@ use crate::reach::Reach;
 use anyhow::{Context, bail};
 use base::OsdId;
 use rt::errand::Question;
+use rustix::termios::tcgetwinsize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::time::Instant;
+use table::Table;
 
 /// What requests of nobody in particular are shown as.
 const OTHERS: &str = "(no tenant)";
@@ -58,24 +61,45 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
     let in_place = std::io::stdout().is_terminal() && args.format == Format::Plain && !args.once;
     loop {
         std::thread::sleep(args.interval);
-        let now = look(&reach)?;
-        let mut rows = rows(&before, &now);
-        let names = images.names(rows.iter().map(|row| &row.tenant[..]))?;
-        rows.iter_mut().for_each(|row| row.image = names.get(&row.tenant).cloned());
-        let uncounted = uncounted(&before, &now);
-        let text = match args.format {
-            Format::Plain => plain(&rows, &uncounted),
-            Format::Json => format!("{}\n", as_json(&rows, &uncounted)),
+        let seen = look(&reach).and_then(|now| {
+            let rows = named_rows(&images, &before, &now)?;
+            Ok((rows, uncounted(&before, &now), now))
+        });
+        let (rows, uncounted, now) = match seen {
+            Ok(seen) => seen,
+            // Whoever watches wants to see it come back.
+            Err(error) if in_place => {
+                say_as_is!("{REDRAW}{error:#}\n");
+                continue;
+            }
+            Err(error) => return Err(error),
         };
-        if in_place {
-            say_as_is!("{REDRAW}");
+        match args.format {
+            Format::Plain if in_place => {
+                say_as_is!("{REDRAW}{}", Table::new(&rows, &uncounted).within(terminal_size()))
+            }
+            Format::Plain => say_as_is!("{}", Table::new(&rows, &uncounted)),
+            Format::Json => say_as_is!("{}\n", as_json(&rows, &uncounted)),
         }
-        say_as_is!("{text}");
         if args.once {
             return Ok(());
         }
         before = now;
     }
+}
+
+/// Columns and lines of the terminal; none of what it does not know.
+fn terminal_size() -> (Option<usize>, Option<usize>) {
+    let known = |size: u16| Some(usize::from(size)).filter(|size| *size > 0);
+    tcgetwinsize(std::io::stdout()).map_or((None, None), |size| (known(size.ws_col), known(size.ws_row)))
+}
+
+/// What each gets, images with their names.
+fn named_rows(images: &Images, before: &View, now: &View) -> anyhow::Result<Vec<Row>> {
+    let mut rows = rows(before, now);
+    let names = images.names(rows.iter().map(|row| &row.tenant[..]))?;
+    rows.iter_mut().for_each(|row| row.image = names.get(&row.tenant).cloned());
+    Ok(rows)
 }
 
 fn look(reach: &Reach) -> anyhow::Result<View> {
@@ -138,39 +162,6 @@ fn rows(before: &View, now: &View) -> Vec<Row> {
     let mut rows: Vec<Row> = all.into_iter().map(row).collect();
     rows.sort_by(|a, b| (a.tenant == OTHERS).cmp(&(b.tenant == OTHERS)).then(b.ops.total_cmp(&a.ops)));
     rows
-}
-
-fn plain(rows: &[Row], uncounted: &[i32]) -> String {
-    let all: f64 = rows.iter().map(|row| row.ops).sum();
-    let width = rows.iter().map(|row| row.tenant.chars().count()).max().unwrap_or(0).max(10);
-    let mut text = format!(
-        "{:width$} {:>9} {:>6} {:>9} {:>9} {:>11} {:>9} {:>9} {:>6}\n",
-        "TENANT", "OPS/S", "SHARE", "MB/S", "LATENCY", "RESERVATION", "LIMIT", "MB LIMIT", "WEIGHT",
-    );
-    for row in rows {
-        let share = if all > 0.0 { row.ops / all * 100.0 } else { 0.0 };
-        let figure = |name: &str| row.promise[name].as_u64().filter(|value| *value > 0);
-        let shown = |name: &str| figure(name).map_or("-".to_owned(), |value| value.to_string());
-        let limit_mb = figure("limit_bytes").map_or("-".to_owned(), |bytes| format!("{:.1}", bytes as f64 / 1e6));
-        let _ = writeln!(
-            text,
-            "{:width$} {:>9.1} {:>5.1}% {:>9.2} {:>6.2} ms {:>11} {:>9} {:>9} {:>6}{}",
-            row.tenant,
-            row.ops,
-            share,
-            row.bytes / 1e6,
-            row.latency_ms,
-            shown("reservation"),
-            shown("limit"),
-            limit_mb,
-            shown("weight"),
-            row.image.as_ref().map_or(String::new(), |name| format!("  {name}")),
-        );
-    }
-    for osd in uncounted {
-        let _ = writeln!(text, "osd.{osd} is not counted: it did not answer");
-    }
-    text
 }
 
 fn as_json(rows: &[Row], uncounted: &[i32]) -> Value {

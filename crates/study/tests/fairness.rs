@@ -2,22 +2,41 @@
 
 use device::DeviceModel;
 use std::path::Path;
-use study::{Conduct, Fairness, FairnessOptions, Results, Stop, Target, conduct};
+use study::{Conduct, Fairness, FairnessOptions, Results, Stop, StudyError, Target, conduct};
 
 fn quick(out: &Path, devices: &[&str], readers: &[u32]) -> Results {
+    on_models(out, devices.iter().map(|name| named(name)).collect(), readers).expect("it runs")
+}
+
+fn named(name: &str) -> DeviceModel {
+    DeviceModel::named(name).expect("a model")
+}
+
+fn on_models(out: &Path, devices: Vec<DeviceModel>, readers: &[u32]) -> Result<Results, StudyError> {
     let options = FairnessOptions {
         on: Target::Sim,
-        devices: devices.iter().map(|name| DeviceModel::named(name).expect("a model")).collect(),
+        devices,
         readers: readers.to_vec(),
         seconds: 10,
         read_ahead_kib: 128,
         scratch: out.to_owned(),
         stop: Stop::default(),
     };
-    let mut study = Fairness::new(options).expect("sound options");
     let how =
         Conduct { on: Target::Sim, out: out.to_owned(), runs: 1, seed: 1, only: None, version: "test".to_owned() };
-    conduct(&mut study, &how).expect("it runs")
+    conduct(&mut Fairness::new(options)?, &how)
+}
+
+/// Two models of one name once shared their results, and a changed one went on with those of the model before.
+#[test]
+fn results_belong_to_one_model() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let two = on_models(dir.path(), vec![named("ssd"), DeviceModel { queue_depth: 1, ..named("ssd") }], &[1]);
+    assert!(matches!(two, Err(StudyError::Option { option: "device-model", .. })), "{two:?}");
+    on_models(dir.path(), vec![named("ssd")], &[1]).expect("it runs");
+    on_models(dir.path(), vec![named("ssd")], &[1]).expect("it goes on");
+    let changed = on_models(dir.path(), vec![DeviceModel { noise: 0.0, ..named("ssd") }], &[1]);
+    assert!(changed.is_err_and(|why| why.to_string().contains("device ssd")));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::results::{ChartOf, Results};
 use crate::stop::Stop;
 use crate::target::Target;
 use device::DeviceModel;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The groups' weights.
@@ -118,6 +118,11 @@ impl Fairness {
         out_of("seconds", options.seconds, 3600)?;
         out_of("read-ahead-kib", options.read_ahead_kib, 16_384)?;
         options.readers.iter().try_for_each(|readers| out_of("readers", *readers, 64))?;
+        let mut names = BTreeSet::new();
+        if let Some(twice) = options.devices.iter().find(|model| !names.insert(&model.name)) {
+            let why = format!("two of them are called '{}'", twice.name);
+            return Err(StudyError::Option { option: "device-model", why });
+        }
         let devices: Vec<Option<DeviceModel>> = match &options.on {
             Target::Sim => options.devices.iter().cloned().map(Some).collect(),
             Target::Live => vec![None],
@@ -175,7 +180,7 @@ impl Study for Fairness {
         if options.on == Target::Sim {
             all.insert("read-ahead-kib".to_owned(), options.read_ahead_kib.to_string());
             for model in &options.devices {
-                all.insert(format!("device {}", model.name), format!("{:?}", model.media));
+                all.insert(format!("device {}", model.name), format!("{model:?}"));
             }
         }
         let readers: Vec<String> = options.readers.iter().map(u32::to_string).collect();

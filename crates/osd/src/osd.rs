@@ -514,6 +514,13 @@ impl Osd {
         self.pgs_in_order(|pg| pg.is_primary() && !pg.is_at_rest()).into_iter().map(one).collect()
     }
 
+    /// Whether a PG that this OSD leads serves and has everything without another OSD's disk, or this one's, too; none where
+    /// it does not lead it.
+    pub fn spares(&self, pg: PgId, osd: OsdId) -> Option<bool> {
+        let pg = self.pgs.get(&pg).filter(|pg| pg.is_primary())?;
+        Some(pg.spares(self.core.me(), osd))
+    }
+
     /// The PGs of this OSD that are so, by their ids.
     pub(crate) fn pgs_in_order(&self, fits: impl Fn(&Pg) -> bool) -> Vec<&Pg> {
         let mut all: Vec<&Pg> = self.pgs.values().map(Box::as_ref).filter(|pg| fits(pg)).collect();

@@ -72,6 +72,9 @@ fn without_the_newest(seed: u64) -> (Cluster, i32, i32) {
     c.start(left);
     c.settle();
     assert_eq!(c.active(), 1);
+    let (pg, _, leads) = c.locate("old");
+    let spares = |osd: i32| c.osd(leads).spares(pg, OsdId(osd));
+    assert_eq!((spares(left), spares(gone)), (Some(true), Some(false)), "one has everything, the other not");
     c.kill(gone);
     c.mark_down(gone);
     c.set_flags(MapFlags::default());

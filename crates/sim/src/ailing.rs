@@ -1,4 +1,4 @@
-//! Disks that hang while their machines go on to speak, and then lose their power; and a disk that is lost for good.
+//! Disks that hang while their machines go on to speak, and then lose their power.
 //!
 //! When a machine comes back, or groups are divided or joined, OSDs have work: that is when weak disks of theirs fail. What
 //! such an OSD says from then on is not durable, however long it takes to be said: a member that has come back is about to
@@ -158,21 +158,6 @@ impl Run {
             if (weak || rack.is_some()) && world.hang(node, until) && (dies || rack.is_some()) {
                 world.ails.ailing.push(Ailing { node, until, lasts: rack.unwrap_or(lasts) });
             }
-        }
-    }
-
-    /// A machine that has lost its power has, once in a run, lost what it kept, too. Where no group serves with fewer than
-    /// two members, another one has everything that was acknowledged.
-    pub(crate) fn may_lose_disk(&mut self, node: NodeId) {
-        let osd = (0..self.options.osds).find(|osd| self.cluster.osd(*osd) == node);
-        let may = self.options.disk_loss && !self.disk_lost && self.options.min_size >= 2 && self.faulty;
-        let world = &mut self.world;
-        if let Some(osd) = osd.filter(|_| may && world.ails.rng.chance(1, 3)) {
-            self.disk_lost = true;
-            let line = format!("{} loses its disk", world.nodes[node.0].name);
-            world.note(&line);
-            let seed = world.ails.rng.u64();
-            world.nodes[node.0].disk.replace(osd, seed);
         }
     }
 }

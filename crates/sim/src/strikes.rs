@@ -175,12 +175,13 @@ impl Run {
     /// A machine is away for some part of the longest outage.
     pub(crate) fn crash(&mut self, node: NodeId, part: u64) {
         self.world.note(&format!("{} loses power", self.world.nodes[node.0].name));
+        let spared = self.can_spare_disk(node);
         self.world.kill(node);
         let longest = u64::try_from(self.options.outage.as_millis()).unwrap_or(u64::MAX) / part;
         let at = self.world.now + self.some_ms(longest.max(1));
         self.world.plan(at, Event::Start(node));
         self.others_may_ail(at);
-        self.may_lose_disk(node);
+        self.may_lose_disk(node, spared);
     }
 
     /// Ends all faults and waits until every request has ended; false if one does not.

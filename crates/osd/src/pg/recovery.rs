@@ -25,7 +25,7 @@ use super::fetch::Fetch;
 use super::log::LogEntry;
 use super::lost::GivingUp;
 use super::member::Member;
-use super::missing::Need;
+use super::missing::{Missing, Need};
 use super::order::ObjectQueue;
 use super::peering::Answer;
 use super::reservation::{Forced, Reservation};
@@ -197,6 +197,16 @@ impl Pg {
     pub fn is_at_rest(&self) -> bool {
         let led = self.led_peering();
         self.recovery.complete && led.is_some() && led == Some(self.info.last_epoch_clean)
+    }
+
+    /// Whether it serves, and has everything without one of its holders; `me` leads it.
+    pub fn spares(&self, me: OsdId, osd: OsdId) -> bool {
+        let others = || self.recovery.members.iter().filter(|(other, _)| **other != osd).map(|(_, member)| member);
+        let is_whole = me != osd || others().any(|member| member.last_backfill.is_max());
+        let of_members = self.recovery.members.values().map(|member| &member.missing);
+        let mut lacked = of_members.chain([&self.missing]).flat_map(Missing::heads);
+        let held = |head| me != osd && !self.missing.contains(head) || others().any(|member| member.has(head));
+        matches!(self.role, Role::Active(_)) && is_whole && lacked.all(held)
     }
 
     /// The peering in which this OSD leads the other members.

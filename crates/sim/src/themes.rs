@@ -2,9 +2,9 @@
 //!
 //! Options are drawn each by itself, so a run in which four of them are just so is rare, and with it what only such a run
 //! meets. Many runs have a theme, which sets those that belong together; the rest stays as drawn. Measured, of 400 runs
-//! each: a request that is forgotten with the log was met in 2 where everything is drawn and 42 with [`Theme::Backlog`]; a
-//! log that was given away before it was durable in 0 and 13 with [`Theme::Alone`]; writes to what a member lacks in 0 and
-//! 9 with [`Theme::Healing`].
+//! each: a request that is forgotten with the log was met in 42 with [`Theme::Backlog`], a log that was given away before it
+//! was durable in 13 with [`Theme::Alone`], writes to what a member lacks in 9 with [`Theme::Healing`]; with everything
+//! drawn the first two in none of 1,000, and the last in none of 400.
 //!
 //! Owns what a theme sets. What an option means is said with the options.
 

@@ -38,11 +38,10 @@ class SlowDevices:
     def path(self, number):
         return Path(str(self.pattern).replace("$id", str(number)))
 
-    def slow_down(self, mib_per_second, iops=None):
-        """To so many MiB a second, and requests, each way."""
-        limits = {"bps": mib_per_second << 20, **({"iops": iops} if iops else {})}
-        for way in ("read", "write"):
-            for kind, most in limits.items():
+    def slow_down(self, mib_per_second, iops=None, read_iops=None):
+        """To so many MiB a second, and requests, each way; reads to others where that is said."""
+        for way, requests in (("read", read_iops or iops), ("write", iops)):
+            for kind, most in {"bps": mib_per_second << 20, **({"iops": requests} if requests else {})}.items():
                 throttle = THROTTLES / f"blkio.throttle.{way}_{kind}_device"
                 for number in self.numbers:
                     self.undo.callback(throttle.write_text, f"{number} 0")

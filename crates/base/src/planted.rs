@@ -86,6 +86,8 @@ bugs! {
     AuthorityWithGaps "authority-with-gaps", "A log decides whose holder is still being filled.",
         from "b646255; Ceph's find_best_info and incomplete peers";
     PastIgnored "past-ignored", "Peering waits for nobody of past intervals.", from "Ceph's build_prior";
+    BornTooEarly "born-too-early", "Who comes with an empty disk speaks for intervals of which only its old disk knew.",
+        from "c53787e; Ceph's same_interval_since of a new PG";
     UpThruIgnored "up-thru-ignored", "A primary serves before the monitor has recorded that it lives.",
         from "Ceph's WaitUpThru";
     MinSizeIgnored "min-size-ignored", "Fewer members than min_size serve.", from "Ceph's min_size";

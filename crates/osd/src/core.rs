@@ -18,6 +18,7 @@ use crate::pg::fullness::FullPools;
 use crate::pg::{PgCommit, PgRead};
 use crate::placement::Placement;
 use crate::pull_pace::{PullPace, Pulled};
+use crate::push_pace::PushPace;
 use crate::recovery_pace::RecoveryPace;
 use crate::reservations::Reservations;
 use crate::room::Rooms;
@@ -164,6 +165,8 @@ pub struct Core {
     pub pace: RecoveryPace,
     /// How much others pull at once.
     pub pulls: PullPace,
+    /// How much is held at once for members.
+    pub pushes: PushPace,
     /// Slots for its own PGs' recovery and backfill, and for others'.
     pub reservations: Reservations,
     /// Objects that the store may not be able to read.
@@ -259,6 +262,7 @@ impl Core {
             counts_changed: false,
             pace: RecoveryPace::default(),
             pulls: PullPace::default(),
+            pushes: PushPace::default(),
             reservations: Reservations::default(),
             suspects: Suspects::default(),
             deletions: Deletions::default(),
@@ -375,9 +379,11 @@ impl Core {
     /// Commits to the store.
     pub fn commit(&mut self, whose: CommitFor, transaction: Transaction) {
         self.next_id += 1;
-        // So has a primary's of what its replicas write.
-        let replicates = matches!(whose, CommitFor::Pg(_, PgCommit::ReplicaWrite(..)));
-        let way = if replicates { Way::Besides } else { Way::Scheduled };
+        let way = if matches!(&whose, CommitFor::Pg(_, what) if what.is_done_at_once()) {
+            Way::Besides
+        } else {
+            Way::Scheduled
+        };
         let given = self.store_meter.begin(self.now, transaction.data_bytes(), way);
         self.commits.insert(self.next_id, Committing { began: self.now, whose, given });
         self.push(Command::Commit { id: CommitId(self.next_id), transaction });

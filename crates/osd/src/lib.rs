@@ -41,6 +41,7 @@ pub mod pg_query;
 pub mod ping_times;
 pub mod placement;
 pub mod pull_pace;
+pub mod push_pace;
 mod recovering;
 pub mod recovery_pace;
 pub mod replication;

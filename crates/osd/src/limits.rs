@@ -119,6 +119,11 @@ pub const PULLED_BYTES_MAX: u64 = 16 << 20;
 /// The most objects whose recovery an OSD has under way, whatever `osd_recovery_max_active` says: their pieces may all wait
 /// for the same peer, on the session that writes take, and that is given up where more than 512 MiB wait.
 pub const RECOVERIES_MAX: usize = 32;
+/// While clients write, no further object is held for members that lack it when so many bytes are: one object of the usual
+/// size is held at a time. It is in the way of fewer writes, and held for less long, as nothing is before it where it goes.
+pub const HELD_BYTES_MAX: u64 = 4 << 20;
+/// Nobody has written for so long: nobody is likely to be in the way of.
+pub const CLIENTS_REST: Duration = Duration::from_secs(1);
 /// The most map entries of one piece of a copied object (`osd_recovery_max_omap_entries_per_chunk`).
 pub const PUSH_OMAP_ENTRIES_MAX: u64 = 8096;
 /// Sources of copies that an OSD asks for at once.

@@ -419,6 +419,7 @@ impl Osd {
 
     /// Schedules the turns that PGs have asked for since, and runs what may go on.
     fn run_queued(&mut self) {
+        self.hold_for_members();
         self.answer_pulls();
         let recovers = self.core.pace.next_wakeup().is_some_and(|at| at <= self.core.now);
         let waits = self.core.trims.wants_turns(self.core.now)
@@ -442,6 +443,7 @@ impl Osd {
 
     /// Runs what the scheduler lets through.
     pub(crate) fn run(&mut self) {
+        self.hold_for_members();
         self.answer_pulls();
         self.hand_out_slots();
         self.schedule_recovery();

@@ -1,6 +1,6 @@
 //! The OSD's part in recovery: slots that are handed out, turns in the queue, what others pull, what operators want first.
 //!
-//! Read next: `reservations`, `recovery_pace`, `pull_pace`, `pg::reservation`, `pg::recovery`.
+//! Read next: `reservations`, `recovery_pace`, `push_pace`, `pull_pace`, `pg::reservation`, `pg::recovery`.
 
 use crate::osd::{Osd, Work, WorkOf};
 use crate::scheduler::WorkClass;
@@ -41,6 +41,15 @@ impl Osd {
         while let Some((pg, pulled)) = self.core.pulls.take() {
             if let Some(pg) = self.pgs.get(&pg) {
                 pg.answer_pull(&mut self.core, pulled);
+            }
+        }
+    }
+
+    /// Lets objects be held for members, as far as their pace allows.
+    pub(crate) fn hold_for_members(&mut self) {
+        while let Some((pg, head)) = self.core.pushes.take(self.core.now) {
+            if let Some(pg) = self.pgs.get_mut(&pg) {
+                pg.give_now(&mut self.core, head);
             }
         }
     }

@@ -45,6 +45,9 @@ impl Osd {
         match self.open_request(conn, tid, message, (bytes, share)) {
             Opened::Work(mut request) => {
                 request.interval = self.core.epoch();
+                if request.plan.class != ops::OpClass::Read {
+                    self.core.pushes.client_writes(self.core.now);
+                }
                 self.assign(&mut request);
                 let read: u64 = request.plan.want.data.iter().map(|extent| extent.len.min(USUAL_OBJECT_BYTES)).sum();
                 self.submit(WorkClass::Client, bytes + read as usize, Work { pg, what: WorkOf::Request(request) });

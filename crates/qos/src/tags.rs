@@ -7,7 +7,8 @@
 //!
 //! What is known to go wrong, and how it does not here:
 //! - *Credit of the idle.* Who comes back starts at the present of every tag (`activate`), also after being held by a
-//!   limit; a burst of what was not used meanwhile would pass limits and push others aside.
+//!   limit; a burst of what was not used meanwhile would pass limits and push others aside. A little of it is left to
+//!   entrants that stand for many (`of_many`).
 //! - *Debt of the busy.* The time of `p` is that of the least served entrant, and begins anew when nothing is queued, so
 //!   that who was alone owes nothing to who comes later.
 //! - *Tags of a request computed when it came* reflect promises and service long past; here there is only one set of
@@ -27,7 +28,7 @@ mod rates;
 pub(crate) use rates::Charge;
 
 use crate::afar::{Afar, Elsewhere, Settled};
-use crate::limits::{AFAR_CREDIT, BESIDES_UNITS_MAX, OVERLOAD_TURNS, RESERVATION_CREDIT};
+use crate::limits::{AFAR_CREDIT, BESIDES_UNITS_MAX, LIMIT_CREDIT, OVERLOAD_TURNS, RESERVATION_CREDIT};
 use crate::min_tree::{KEY_MAX, MinTree};
 use crate::promise::Promise;
 use base::{Bug, Duration, Instant};
@@ -94,11 +95,20 @@ pub(crate) struct Tags<F> {
     overloaded: bool,
     /// Turns by reservation since the last by weight, while overloaded.
     turns: u32,
+    /// How much of its limit who was idle may make up for.
+    bursts: Duration,
 }
 
 impl<F: Default> Tags<F> {
     /// Whether an entrant, with what its owner knows of it, takes one line of cache.
     pub(crate) const IS_SMALL: bool = size_of::<Entrant<F>>() == 64;
+
+    /// Entrants that stand for many: of their limits they may have what they left of the last `LIMIT_CREDIT`. Their
+    /// requests come in bursts, as many wait for the same flush, and a device is better served by all of one at once than by
+    /// one after the other, each with a flush of its own.
+    pub(crate) fn of_many() -> Tags<F> {
+        Tags { bursts: LIMIT_CREDIT, ..Tags::default() }
+    }
 
     /// A new entrant, idle.
     pub(crate) fn add(&mut self, promise: Promise, of: F) -> u32 {
@@ -191,6 +201,7 @@ impl<F: Default> Tags<F> {
     /// An entrant has something to do: it takes part from now on, without credit and without debt.
     pub(crate) fn activate(&mut self, now: Instant, slot: u32) {
         let (period, present, due) = (self.period, self.weight_present(), self.reservations_at(now.0));
+        let bursts = self.bursts;
         let (entrant, rates, _) = self.parts(slot);
         if entrant.active {
             return;
@@ -204,7 +215,8 @@ impl<F: Default> Tags<F> {
         // Who has done nothing here may have been busy elsewhere.
         let afar = entrant.is_kept_together() && entrant.afar;
         if entrant.limited {
-            let floor = if afar { now.0.saturating_sub(AFAR_CREDIT.as_nanos() as u64) } else { now.0 };
+            let credit = if afar { AFAR_CREDIT } else { bursts };
+            let floor = now.0.saturating_sub(credit.as_nanos() as u64);
             (rates.l, rates.b) = (rates.l.max(floor), rates.b.max(floor));
         }
         if entrant.reserves {
@@ -391,7 +403,6 @@ impl<F: Default> Tags<F> {
             if rates.limited_until() > now.0 {
                 return None;
             }
-            (rates.l, rates.b) = (now.0, now.0);
             rates.charge_limits(now.0, charge, afar);
         }
         if !entrant.reserves || rates.r > due {

@@ -159,7 +159,7 @@ pub(crate) struct Tree<T> {
 impl<T> Tree<T> {
     /// A tree without branches.
     pub(crate) fn new(cost: CostModel) -> Tree<T> {
-        Tree { top: Tags::default(), branches: Vec::new(), cost, queued: 0, now: Instant::ZERO }
+        Tree { top: Tags::of_many(), branches: Vec::new(), cost, queued: 0, now: Instant::ZERO }
     }
 
     /// Adds a branch; gives its number.

@@ -329,7 +329,8 @@ fn what_passes_by_is_charged() {
         passed += u32::from(queue.pass(now, &work(Class::Client, 0, 1)));
         now = now + Duration::from_millis(1);
     }
-    assert!((1000..=1002).contains(&passed), "{passed} in 10 s");
+    // And what it may make up for of the time before.
+    assert!((1000..=1007).contains(&passed), "{passed} in 10 s");
 }
 
 /// What is done for a tenant past the queue counts against its part by weight, and never shuts it out.

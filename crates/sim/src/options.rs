@@ -335,6 +335,8 @@ pub struct Report {
     pub faults: u64,
     /// Snapshots of the pool that were taken and removed: the highest number given out.
     pub snapshots: u64,
+    /// Whether a disk was lost for good.
+    pub disk_lost: bool,
     /// What was wrong; empty if all is well.
     pub failures: Vec<String>,
     /// What to type to see the same run again.

@@ -335,6 +335,7 @@ impl Run {
             unknown,
             faults: self.faults,
             snapshots: self.known_pool().map_or(0, |pool| pool.snap_seq.0),
+            disk_lost: self.disk_lost,
             failures: self.world.failures,
             command: self.options.command(),
         }

@@ -181,16 +181,10 @@ fn histories_with_reads_at_snapshots_are_judged() {
 /// last map of the first, so that a group served without what the lost disk and one who was down had.
 #[test]
 fn who_comes_with_an_empty_disk_does_not_speak_for_what_was_on_the_old_one() {
-    for seed in [20, 103] {
-        must_be_well(&Options { disk_loss: true, ..with_usual_clients(seed) });
-    }
-}
-
-/// A write that was answered before a disk was lost, and one that was not, which only that disk had: what was left of the
-/// object when the latter was given up was not what a holder had that was no member any more.
-#[test]
-fn what_a_lost_disk_had_alone_is_given_up_and_nothing_else() {
-    must_be_well(&Options { disk_loss: true, ..Options::drawn(2298) });
+    let options = Options::drawn(144);
+    assert!(must_be_well(&options).disk_lost, "no disk is lost");
+    let report = run(&Options { planted: Some(Bug::BornTooEarly), ..options });
+    assert!(!report.failures.is_empty(), "it is not found");
 }
 
 /// A client with more requests for one group than its OSD had room for was told to go on, again and again, while what it

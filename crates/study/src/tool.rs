@@ -116,6 +116,8 @@ mod tests {
         });
         assert!(matches!(ended, Err(StudyError::Interrupted)), "{ended:?}");
         assert!(began.elapsed() < END_PATIENCE, "by the first signal");
+        let late = output(Command::new("sleep").arg("86400"), &Stop::after(Duration::from_millis(100)));
+        assert!(matches!(late, Err(StudyError::Interrupted)), "{late:?}");
         let refused = output(Command::new("echo").arg("x"), &stop);
         assert!(matches!(refused, Err(StudyError::Interrupted)), "nothing is begun after that");
     }

@@ -116,6 +116,13 @@ pub enum PgCommit {
     Nothing,
 }
 
+impl PgCommit {
+    /// Whether it has not come out of this OSD's scheduler: another's primary, or what was fetched, decides when.
+    pub fn is_done_at_once(&self) -> bool {
+        matches!(self, Self::ReplicaWrite(..) | Self::Answer(..) | Self::Pulled(..) | Self::Nothing)
+    }
+}
+
 /// What this OSD is to the PG in the present interval.
 #[derive(Debug)]
 pub enum Role {

@@ -3,7 +3,7 @@
 //! An object that this OSD lacks is pulled from a holder that has it, then pushed to the members that lack it: they are
 //! asked to fetch it from here, and nobody writes to it meanwhile (`order`). Members whose log did not reach are filled
 //! part by part (`backfill`), each part adding to what they lack. Work needs slots (`reservation`) and starts when the
-//! scheduler lets it (`recovery_pace`), or at once for an object that a client waits for.
+//! scheduler lets it (`recovery_pace`) and few objects are held (`push_pace`), or at once for an object that a client waits for.
 //!
 //! What nobody who is up has is unfound, until somebody comes who has it or an operator gives it up (`lost`). Who is to be
 //! filled is asked as well: its log is void, but not its objects, whose versions tell what they are.
@@ -31,7 +31,7 @@ use super::peering::Answer;
 use super::reservation::{Forced, Reservation};
 use super::{Pg, Role};
 use crate::core::{Core, Level};
-use base::{Bug, EVersion, Epoch, OsdId};
+use base::{Bug, EVersion, Epoch, OsdId, PgId};
 use bytes::Bytes;
 use maps::tenants::TenantId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,10 +46,23 @@ use wire::net::Envelope;
 enum Work {
     /// It comes here; these have turned out not to have it.
     Pulling(BTreeSet<OsdId>),
-    /// It waits until nobody writes to it.
-    ToPush,
-    /// These members fetch it, during this hold.
-    Pushing(u32, BTreeSet<OsdId>),
+    /// It waits for its turn to be held.
+    ToHold,
+    /// It waits until nobody writes to it; so many bytes count as held.
+    ToPush(u64),
+    /// It is held.
+    Pushing(Held),
+}
+
+/// An object that is held for members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Held {
+    /// About how many bytes that are.
+    bytes: u64,
+    /// Tells this hold from others.
+    number: u32,
+    /// The members that fetch it.
+    waiting: BTreeSet<OsdId>,
 }
 
 /// The recovery of a PG that this OSD leads.
@@ -97,6 +110,18 @@ pub struct Lacking {
     pub unfound: u64,
 }
 
+impl Work {
+    /// Gives back what it took of the OSD's paces.
+    fn end(self, core: &mut Core, pg: PgId, head: &ObjectId) {
+        core.pace.ended();
+        match self {
+            Work::Pulling(_) => {}
+            Work::ToHold => core.pushes.forget(pg, head),
+            Work::ToPush(bytes) | Work::Pushing(Held { bytes, .. }) => core.pushes.ended(bytes),
+        }
+    }
+}
+
 impl Recovery {
     /// Begins with what the members have said.
     pub fn new(members: BTreeMap<OsdId, Member>, answers: BTreeMap<OsdId, Answer>) -> Recovery {
@@ -126,7 +151,7 @@ impl Recovery {
 
     /// Whether an object is held still for members, and this is the hold.
     pub(super) fn holds(&self, head: &ObjectId, hold: u32) -> bool {
-        matches!(self.under_way.get(head), Some(Work::Pushing(current, _)) if *current == hold)
+        matches!(self.under_way.get(head), Some(Work::Pushing(held)) if held.number == hold)
     }
 
     /// Whether objects are on their way.
@@ -244,7 +269,11 @@ impl Pg {
         match recovery.under_way.get(head) {
             Some(Work::Pulling(_)) => self.hurry_fetch(core, head),
             Some(Work::Pushing(..)) => core.pulls.hurry(None, self.id, head),
-            Some(Work::ToPush) => {}
+            Some(Work::ToHold) => {
+                core.pushes.forget(self.id, head);
+                self.give_now(core, head.clone());
+            }
+            Some(Work::ToPush(_)) => {}
             None => {
                 let waits = self.objects.get(head).and_then(|queue| queue.waiting.front());
                 if let Some(tenant) = waits.and_then(|request| core.tenants.id_of(request.tenant)) {
@@ -294,7 +323,7 @@ impl Pg {
         if let Some(giving_up) = recovery.giving_up {
             giving_up.interrupted(core);
         }
-        recovery.under_way.iter().for_each(|_| core.pace.ended());
+        recovery.under_way.into_iter().for_each(|(head, work)| work.end(core, self.id, &head));
         self.waiting.extend(recovery.listings);
         self.abandon_fetches(core);
         self.abandon_mending();
@@ -375,24 +404,36 @@ impl Pg {
     fn start_work(&mut self, core: &mut Core, head: ObjectId) {
         core.pace.began();
         core.counters.recovery_ops.inc();
-        if self.missing.contains(&head) {
-            self.recovery.under_way.insert(head.clone(), Work::Pulling(BTreeSet::new()));
-            self.pull(core, head);
+        let is_held_up = |queue: &ObjectQueue| queue.degraded && !queue.waiting.is_empty();
+        if self.missing.contains(&head) || self.objects.get(&head).is_some_and(is_held_up) {
+            self.give_now(core, head);
         } else {
-            self.recovery.under_way.insert(head.clone(), Work::ToPush);
-            if !self.objects.contains_key(&head) {
-                self.objects.insert(head.clone(), ObjectQueue::default());
-                self.mark_queue(&head);
-            }
-            self.objects.get_mut(&head).expect("it is there now").to_push = true;
-            self.pump(core, &head);
+            self.recovery.under_way.insert(head.clone(), Work::ToHold);
+            core.pushes.want(self.id, head);
         }
         core.stats_changed = true;
     }
 
+    /// It is an object's turn to come here, or to be held for members.
+    pub(crate) fn give_now(&mut self, core: &mut Core, head: ObjectId) {
+        if self.missing.contains(&head) {
+            self.recovery.under_way.insert(head.clone(), Work::Pulling(BTreeSet::new()));
+            return self.pull(core, head);
+        }
+        let bytes = self.recovery_cost_bytes() as u64;
+        core.pushes.began(bytes);
+        self.recovery.under_way.insert(head.clone(), Work::ToPush(bytes));
+        if !self.objects.contains_key(&head) {
+            self.objects.insert(head.clone(), ObjectQueue::default());
+            self.mark_queue(&head);
+        }
+        self.objects.get_mut(&head).expect("it is there now").to_push = true;
+        self.pump(core, &head);
+    }
+
     fn end_work(&mut self, core: &mut Core, head: &ObjectId) {
-        if self.recovery.under_way.remove(head).is_some() {
-            core.pace.ended();
+        if let Some(work) = self.recovery.under_way.remove(head) {
+            work.end(core, self.id, head);
         }
         self.recovery.on_behalf.remove(head);
         core.counts_changed = true;
@@ -485,8 +526,12 @@ impl Pg {
         let targets: Vec<_> = self.recovery.members.iter().filter_map(lacks).collect();
         self.recovery.last_hold += 1;
         let hold = self.recovery.last_hold;
-        let waiting = Work::Pushing(hold, targets.iter().map(|(osd, _)| *osd).collect());
-        self.recovery.under_way.insert(head.clone(), waiting);
+        let Some(Work::ToPush(bytes)) = self.recovery.under_way.get(head) else {
+            unreachable!("held in its turn only")
+        };
+        let waiting = targets.iter().map(|(osd, _)| *osd).collect();
+        let held = Held { bytes: *bytes, number: hold, waiting };
+        self.recovery.under_way.insert(head.clone(), Work::Pushing(held));
         for (osd, need) in targets {
             self.ask_to_fetch(core, osd, peering, head, need, hold);
         }
@@ -512,8 +557,8 @@ impl Pg {
         if self.led_peering() != Some(message.peering) {
             return;
         }
-        let Some(Work::Pushing(hold, waiting)) = self.recovery.under_way.get_mut(&head) else { return };
-        if *hold != message.hold || !waiting.remove(&from) {
+        let Some(Work::Pushing(held)) = self.recovery.under_way.get_mut(&head) else { return };
+        if held.number != message.hold || !held.waiting.remove(&from) {
             return;
         }
         if message.done {
@@ -529,7 +574,7 @@ impl Pg {
     }
 
     fn end_push_if_done(&mut self, core: &mut Core, head: &ObjectId) {
-        if !matches!(self.recovery.under_way.get(head), Some(Work::Pushing(_, waiting)) if waiting.is_empty()) {
+        if !matches!(self.recovery.under_way.get(head), Some(Work::Pushing(held)) if held.waiting.is_empty()) {
             return;
         }
         if let Some(queue) = self.objects.get_mut(head) {
@@ -556,11 +601,11 @@ impl Pg {
     pub(super) fn resume_recovery(&mut self, core: &mut Core, osd: OsdId) {
         let Some(peering) = self.led_peering() else { return };
         for (head, work) in &self.recovery.under_way {
-            if let Work::Pushing(hold, waiting) = work
-                && waiting.contains(&osd)
+            if let Work::Pushing(held) = work
+                && held.waiting.contains(&osd)
                 && let Some(need) = self.recovery.members.get(&osd).and_then(|member| member.missing.get(head))
             {
-                self.ask_to_fetch(core, osd, peering, head, need.to_bytes(), *hold);
+                self.ask_to_fetch(core, osd, peering, head, need.to_bytes(), held.number);
             }
         }
         self.resume_part(core, osd);

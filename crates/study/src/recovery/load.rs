@@ -30,10 +30,12 @@ fn fio(cluster: &Cluster) -> Command {
     fio
 }
 
-/// Makes the image and writes all of it once.
+/// Makes the image, whose clients cache nothing, and writes all of it once.
 pub(super) fn prefill(cluster: &Cluster, mib: u32) -> Result<(), StudyError> {
     let image = format!("{POOL}/{IMAGE}");
     cluster.output(cluster.tool("rbd").args(["create", &image, "--size", &format!("{mib}M")]))?;
+    // A client's cache would answer writes before any OSD has seen them, and send many as one.
+    cluster.output(cluster.tool("rbd").args(["config", "image", "set", &image, "rbd_cache", "false"]))?;
     cluster.output(fio(cluster).args(["--rw=write", "--bs=1m", "--iodepth=8", &format!("--size={mib}m")]))?;
     Ok(())
 }

@@ -316,8 +316,8 @@ impl Study for OnCluster {
             _ => "The cluster is Loligo's, a process for each daemon, started by the study on this machine.",
         };
         let mut about = vec![format!(
-            "{whose} The client is fio's rbd engine: random 4 KiB writes into an image of a pool with three copies. \
-             Options are set with ceph config set."
+            "{whose} The client is fio's rbd engine, without a cache of its own: random 4 KiB writes into an image of a pool \
+             with three copies. Options are set with ceph config set."
         )];
         if !self.options.baseline {
             let steps = "One of four OSDs is marked down and out, a recovery pool is filled with 4 MiB objects \

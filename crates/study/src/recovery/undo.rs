@@ -9,9 +9,12 @@ use crate::stop::Stop;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::time::Duration;
 
 /// Copies of each object in the study's pools.
 const SIZE: &str = "3";
+/// How long putting back may take: a cluster that has gone meanwhile answers no tool, and those wait for it.
+const PUT_BACK_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What has to be put back.
 pub(super) struct Undo {
@@ -95,7 +98,7 @@ impl Undo {
 
     /// Puts back what was changed; gives what could not be. Whoever is asked to stop does this nevertheless.
     pub(super) fn put_back(mut self) -> Vec<String> {
-        self.cluster.stop = Stop::default();
+        self.cluster.stop = Stop::after(PUT_BACK_PATIENCE);
         let mut left = Vec::new();
         let mut note = |what: String, done: Result<(), StudyError>| {
             left.extend(done.err().map(|error| format!("{what} ({error})")));

@@ -271,6 +271,13 @@ class Tenants(OwnCluster):
         wait_for(lambda: broken() == [f"limits are not kept by {names}: osd_op_queue is not mclock_scheduler"],
                  "OSDs say that they keep no promises")
         self.keep_promises()
+        wait_for(lambda: not broken(), "OSDs say that they keep promises")
+        self.cluster.ceph("config", "set", "osd.1", "osd_op_queue", "wpq")
+        wait_for(lambda: broken() == ["limits are not kept by osd.1: osd_op_queue is not mclock_scheduler"],
+                 "one of them does not")
+        self.cluster.ceph("config", "rm", "osd.1", "osd_op_queue")
+        wait_for(lambda: self.cluster.ceph("config", "show", "osd.1", "osd_op_queue").stdout.strip() == "mclock_scheduler",
+                 "it does again")
         self.qos("set", "pool:p", "--reservation", "100")
         self.assertEqual(broken(), [])
         self.set(("osd_mclock_scheduler_client_res", 50))

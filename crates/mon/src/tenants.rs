@@ -144,12 +144,14 @@ impl Mon {
 
     /// Which OSDs pass over tenants' limits, where there are any.
     fn limits_not_kept(&self, tenants: &Tenants) -> Option<String> {
-        let keeps = self.central.value_for("osd", "osd_op_queue") == Some(KEEPS);
-        if keeps || tenants.0.values().all(|promise| promise.limit == 0 && promise.limit_bytes == 0) {
+        if tenants.0.values().all(|promise| promise.limit == 0 && promise.limit_bytes == 0) {
             return None;
         }
         let map = self.osds.map();
-        let lax = map.osd_ids().filter(|osd| map.is_up(*osd) && self.promised_to_clients(*osd) == Some(0.0));
+        // One that has been told to keep them, and has not said yet that it does, is about to.
+        let keeps = |osd: &OsdId| self.central.value_for(&format!("osd.{}", osd.0), "osd_op_queue") == Some(KEEPS);
+        let lax = |osd: &OsdId| map.is_up(*osd) && !keeps(osd) && self.promised_to_clients(*osd) == Some(0.0);
+        let lax = map.osd_ids().filter(lax);
         let names: Vec<String> = lax.map(|osd| format!("osd.{osd}")).collect();
         (!names.is_empty()).then(|| format!("limits are not kept by {}: osd_op_queue is not {KEEPS}", names.join(", ")))
     }

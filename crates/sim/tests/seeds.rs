@@ -187,6 +187,13 @@ fn who_comes_with_an_empty_disk_does_not_speak_for_what_was_on_the_old_one() {
     assert!(!report.failures.is_empty(), "it is not found");
 }
 
+/// A member that was too full to be filled further refused the last part, which brought nothing, and its primary did not
+/// hear it: the group was recovering for ever.
+#[test]
+fn a_full_member_that_has_everything_is_let_in() {
+    must_be_well(&Options::new(1095));
+}
+
 /// A client with more requests for one group than its OSD had room for was told to go on, again and again, while what it
 /// had sent before was still in hand: time stood still.
 #[test]

@@ -184,9 +184,10 @@ impl Pg {
         if self.info.last_backfill.end() != Some(&start) {
             return core.log(Level::Error, format!("pg {}: {from:?} fills from elsewhere", self.id));
         }
-        if core.is_backfill_full() {
+        // A part without objects takes no room: the last one lets a member serve that has all the others already.
+        if core.is_backfill_full() && !message.heads.is_empty() {
             self.filling = None;
-            return self.refuse_backfill(core);
+            return self.refuse_backfill(core, conn, message.peering);
         }
         self.fetch_rounds += 1;
         let round = self.fetch_rounds;

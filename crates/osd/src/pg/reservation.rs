@@ -274,7 +274,7 @@ impl Pg {
         }
         self.lent = Some(Lent { conn, peering: message.peering, work: message.work });
         if message.work == SlotWork::Backfill && core.is_backfill_full() {
-            return self.refuse_backfill(core);
+            return self.refuse_backfill(core, conn, message.peering);
         }
         core.reservations.remote.request(self.id, message.priority);
         if core.reservations.remote.has(self.id) {
@@ -282,9 +282,11 @@ impl Pg {
         }
     }
 
-    /// This store is too full to be filled further.
-    pub(super) fn refuse_backfill(&mut self, core: &mut Core) {
-        self.tell_borrower(core, SlotAnswer::TooFull);
+    /// This store is too full to be filled further: whoever has sent a part on this session hears it, even where it has no
+    /// slot here any more.
+    pub(super) fn refuse_backfill(&mut self, core: &mut Core, conn: ConnId, peering: Epoch) {
+        let (pg, map_epoch, work, answer) = (self.id, core.epoch(), SlotWork::Backfill, SlotAnswer::TooFull);
+        core.send(conn, Envelope::new(PgReserved { pg, map_epoch, peering, work, answer }));
         self.take_slot_back(core);
     }
 

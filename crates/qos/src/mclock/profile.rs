@@ -34,18 +34,13 @@ impl Profile {
     /// counts as one unit a second.
     pub fn promises(self, capacity: f64) -> [Promise; 3] {
         let capacity = if capacity.is_finite() { capacity.max(1.0) } else { 1.0 };
-        let least = 1.0 / capacity;
-        let shares: [(f64, u32, Option<f64>); 3] = match self {
-            Profile::HighClientOps => [(0.5, 2, None), (0.25, 1, Some(1.0)), (0.25, 2, None)],
-            Profile::Balanced => [(0.4, 1, Some(1.0)), (0.4, 1, Some(1.5)), (0.2, 2, None)],
-            Profile::HighRecoveryOps => [(0.3, 1, Some(0.8)), (0.6, 2, Some(2.0)), (least, 2, None)],
+        let of = |share: f64| share * capacity;
+        let table: [(f64, u32, Option<f64>); 3] = match self {
+            Profile::HighClientOps => [(of(0.5), 2, None), (of(0.25), 1, Some(of(1.0))), (of(0.25), 2, None)],
+            Profile::Balanced => [(of(0.4), 1, Some(of(1.0))), (of(0.4), 1, Some(of(1.5))), (of(0.2), 2, None)],
+            Profile::HighRecoveryOps => [(of(0.3), 1, Some(of(0.8))), (of(0.6), 2, Some(of(2.0))), (1.0, 2, None)],
         };
-        shares.map(|(reservation, weight, limit)| {
-            // One unit a second may be more than a share of a very slow device.
-            let limit = limit.map(|share| share * capacity);
-            let reservation = (reservation * capacity).min(limit.unwrap_or(f64::INFINITY));
-            Promise::new(reservation, weight, limit).expect("the table is sound")
-        })
+        table.map(|(reservation, weight, limit)| Promise::new(reservation, weight, limit).expect("the table is sound"))
     }
 }
 
@@ -63,6 +58,9 @@ mod tests {
         assert_eq!(shown(Profile::Balanced), [(400.0, 1, Some(1000.0)), (400.0, 1, Some(1500.0)), (200.0, 2, max)]);
         let recovery = [(300.0, 1, Some(800.0)), (600.0, 2, Some(2000.0)), (1.0, 2, max)];
         assert_eq!(shown(Profile::HighRecoveryOps), recovery);
+        for capacity in [1.0, 315.0, 21_500.0, 49_999.7] {
+            assert_eq!(Profile::HighRecoveryOps.promises(capacity)[2].reservation(), 1.0, "the least, exactly");
+        }
         for profile in ["high_client_ops", "balanced", "high_recovery_ops"] {
             assert_eq!(Profile::named(profile).map(Profile::name), Some(profile));
         }

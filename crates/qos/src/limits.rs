@@ -22,8 +22,8 @@ pub const UNITS_MAX: f64 = 1e9;
 pub const WEIGHT_MAX: u32 = 100_000;
 
 /// How much of its limit a flow that always had work may make up for when the device or a timer was late. Less, and a flow
-/// could not reach its limit where others' requests take long; a flow that was idle makes up for nothing, and a class for as
-/// much. Over any time t at most `limit * (t + this)` units and one piece of work are served.
+/// could not reach its limit where others' requests take long; a flow that was idle makes up for nothing, a class for as much
+/// as this, as many send in it at once. Over any time t at most `limit * (t + this)` units and one piece of work are served.
 pub const LIMIT_CREDIT: Duration = Duration::from_millis(50);
 
 /// How much unserved reservation is made up for after the device could not keep up. More would let those with

@@ -3,7 +3,8 @@
 //! An object that this OSD lacks is pulled from a holder that has it, then pushed to the members that lack it: they are
 //! asked to fetch it from here, and nobody writes to it meanwhile (`order`). Members whose log did not reach are filled
 //! part by part (`backfill`), each part adding to what they lack. Work needs slots (`reservation`) and starts when the
-//! scheduler lets it (`recovery_pace`) and few objects are held (`push_pace`), or at once for an object that a client waits for.
+//! scheduler lets it (`recovery_pace`) and few objects are held (`push_pace`), or at once for an object that a client
+//! waits for.
 //!
 //! What nobody who is up has is unfound, until somebody comes who has it or an operator gives it up (`lost`). Who is to be
 //! filled is asked as well: its log is void, but not its objects, whose versions tell what they are.

@@ -13,7 +13,8 @@ mClock is told how many client writes an OSD does a second. That is what the cli
 copies are made of each write, and whoever executes a request counts it once, while the copies use the devices of others.
 (The rate of one device by itself, which `ceph tell osd.N bench` gives, is several times that, and half of it for clients is
 more than the whole cluster can do.) Each system is told what it can do itself, or what --capacity says. A reservation counts
-as met if an OSD served that many client writes a second on average, less 2%.
+as met if an OSD served that many client writes a second on average, less 2%, in each of --runs runs. Rows show means and,
+of several runs, their standard deviations.
 
 The processors have to be idle part of the time while the client works, or else they are what is compared: see the last
 column.
@@ -39,7 +40,7 @@ OSDS = 4
 # What a profile reserves for clients, in parts of the capacity: Ceph's documentation of mClock (v16.2).
 RESERVED = {"high_client_ops": 0.5, "balanced": 0.4, "high_recovery_ops": 0.3}
 WITHIN = 0.02
-ROW_SECONDS_MAX = 900
+RUN_SECONDS_MAX = 900
 OPTIONS = {"osd_op_queue": "mclock_scheduler", "osd_pool_default_size": 3}
 
 
@@ -69,19 +70,22 @@ class System:
             self.cluster.down(check=False)
 
     def study(self, out, name, *more):
-        """A row of a study: means of its figures, with what the processors were busy with."""
+        """A row of a study: means of its figures and how far its runs lie apart, the least rate of any run, and what the
+        processors were busy with."""
         args = self.args
         flags = ["--on", self.cluster.conf, "--out", self.scratch / out, "--runs", args.runs, "--format", "json",
                  "--depth", args.depth, "--pgs", args.pgs, "--image-mib", args.image_mib, *more]
         with Processors(self.cluster.dir / "run") as processors:
-            told = finished([args.loligo, "study", name, *flags])
+            told = finished([args.loligo, "study", name, *flags], RUN_SECONDS_MAX * args.runs)
         of = json.loads(told)["configurations"][0]
-        return {**processors.shares(), **{key: figure["mean"] for key, figure in of["figures"].items()}}
+        return {"processors": processors.shares(), "mean": {key: of["mean"] for key, of in of["figures"].items()},
+                "apart": {key: of["deviation"] for key, of in of["figures"].items()},
+                "least_iops": min(run["values"]["client_iops"] for run in of["runs"])}
 
     def alone(self):
         row = self.study("alone", "baseline", "--seconds", self.args.seconds)
         show(f"{self.name}, client alone", row)
-        return row["client_iops"] / OSDS
+        return row["mean"]["client_iops"] / OSDS
 
     def recovering(self, capacity):
         """A row for each profile."""
@@ -93,11 +97,11 @@ class System:
         return rows
 
 
-def finished(command):
+def finished(command, seconds_max):
     """What a study prints. If it is not to go on it is asked to stop, so that its own tools end with it."""
     study = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     try:
-        told, _ = study.communicate(timeout=ROW_SECONDS_MAX)
+        told, _ = study.communicate(timeout=seconds_max)
     except BaseException:
         study.terminate()
         try:
@@ -176,27 +180,39 @@ def reserved(profile, capacity):
 
 
 def is_met(row, least):
-    return row["client_iops"] >= least * (1 - WITHIN)
+    return row["least_iops"] >= least * (1 - WITHIN)
+
+
+# What is shown of a row: key, heading, width and decimals.
+FIGURES = [("client_iops", "IOPS", 15, 0), ("client_mean_ms", "mean ms", 15, 1), ("client_p99_ms", "99% ms", 15, 1),
+           ("recovered_objects_per_s", "obj/s", 13, 2)]
+
+
+def shown(row, key, width, decimals):
+    if key not in row["mean"]:
+        return " " * width
+    apart = f" ±{row['apart'][key]:.{decimals}f}" if row["apart"][key] else ""
+    return f"{row['mean'][key]:{width - 7}.{decimals}f}{apart:7}"
 
 
 def show(name, row, least=None):
-    objects = row.get("recovered_objects_per_s")
-    cells = [f"{name:26}", f"{row['client_iops']:6.0f}", f"{row['client_mean_ms']:8.1f}", f"{row['client_p99_ms']:8.1f}",
-             f"{objects:7.2f}" if objects else " " * 7]
-    met = "" if least is None else f"{'met' if is_met(row, least) else 'NOT MET'} ({row['client_iops'] / least:.0%} of {least:.0f})"
-    print(" ".join(cells), f"{met:24}", f"{row['ran']:7.0f}% {row['waited']:5.0f}% {row['idle']:4.0f}%", flush=True)
+    cells = [f"{name:26}", *(shown(row, key, width, decimals) for key, _, width, decimals in FIGURES)]
+    met = "" if least is None else f"{'met' if is_met(row, least) else 'NOT MET'} ({row['least_iops'] / least:.0%} of {least:.0f})"
+    ran, waited, idle = (row["processors"][key] for key in ("ran", "waited", "idle"))
+    print(" ".join(cells), f"{met:24}", f"{ran:7.0f}% {waited:5.0f}% {idle:4.0f}%", flush=True)
 
 
 def heading():
-    print(f"{'':26} {'IOPS':>6} {'mean ms':>8} {'99% ms':>8} {'obj/s':>7} {'reservation':24} OSDs ran  wait  idle", flush=True)
+    cells = [" " * 26, *(f"{name:>{width - 7}}       " for _, name, width, _ in FIGURES)]
+    print(" ".join(cells), f"{'reservation':24}", "OSDs ran  wait  idle", flush=True)
 
 
 def compare(rows):
-    print("\nLoligo to Ceph:              IOPS  mean ms   99% ms   obj/s")
+    print("\nLoligo to Ceph:           ", " ".join(f"{name:>8}" for _, name, _, _ in FIGURES))
     for profile, ours in rows["loligo"].items():
-        keys = ("client_iops", "client_mean_ms", "client_p99_ms", "recovered_objects_per_s")
-        ratios = (ours.get(key, float("nan")) / rows["ceph"][profile].get(key, float("nan")) for key in keys)
-        print(f"{profile:26}", " ".join(f"{ratio:8.2f}" for ratio in ratios))
+        pairs = ((ours["mean"].get(key), rows["ceph"][profile]["mean"].get(key)) for key, *_ in FIGURES)
+        ratios = (f"{a / b:8.2f}" if a and b else " " * 8 for a, b in pairs)
+        print(f"{profile:26}", *ratios)
 
 
 def main():

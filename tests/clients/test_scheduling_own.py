@@ -1,8 +1,9 @@
 """The order of work as an operator sees it: limits that hold, changes that take effect at once, the queue on show."""
 import json
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
-from harness import OwnCluster, run, wait_for
+from harness import Loligo, OwnCluster, run, wait_for
 
 OSDS = 3
 # Operations a second that clients get of each OSD.
@@ -24,9 +25,9 @@ class Scheduling(OwnCluster):
 
         wait_for(in_force, f"{scheduler} with {profile} is in force")
 
-    def written(self):
+    def written(self, pool="p"):
         """4 KiB writes that a stock client finishes in so many seconds."""
-        out = run("rados", "-p", "p", "bench", str(SECONDS), "write", "-b", "4096", "-t", "32", "--format", "json",
+        out = run("rados", "-p", pool, "bench", str(SECONDS), "write", "-b", "4096", "-t", "32", "--format", "json",
                   "--no-cleanup", conf=self.cluster.conf).stdout
         return int(json.loads(out[out.index("{"):])["total_writes_made"])
 
@@ -69,6 +70,32 @@ class Scheduling(OwnCluster):
         self.assertAlmostEqual(promised["reservation"], capacity["iops"] / 2, delta=1)
         self.set(("osd_mclock_max_capacity_iops_hdd", "500"))
         wait_for(lambda: self.queue()["capacity"] == {"iops": 500, "source": "set"}, "the option overrides it")
+
+    def test_shares_follow_weights_under_every_scheduler(self):
+        """Three tenants that always have work, on one slow device."""
+        self.cluster.up("--osds", "1", "--device-model", "hdd", options={"osd_pool_default_size": "1"})
+        weights = {"light": 1, "middling": 2, "heavy": 4}
+        # What waits does so in the scheduler.
+        self.set(("osd_op_queue_store_ios", "4"))
+        for name, weight in weights.items():
+            run("ceph", "osd", "pool", "create", name, "8", conf=self.cluster.conf)
+            run(Loligo.binary(), "qos", "set", f"pool:{name}", "--weight", str(weight), "--dir", self.cluster.dir)
+        # Where time is divided, a turn begins with what the one before has under way, which costs short turns more.
+        for scheduler, is_by_requests, *options in [
+            ("wpq", True), ("mclock_scheduler", True), ("cfq", True, ("osd_cfq_slice_idle", "0")),
+            ("cfq", False, ("osd_cfq_slice_idle", "8")),
+        ]:
+            with self.subTest(scheduler=scheduler, options=options):
+                self.set(("osd_op_queue", scheduler), *options)
+                self.wait_for_queue(scheduler, "high_client_ops", osds=1)
+                with ThreadPoolExecutor() as pool:
+                    done = dict(zip(weights, pool.map(self.written, weights)))
+                self.assertGreater(sum(done.values()), 200, done)
+                if is_by_requests:
+                    each = [done[name] / weight for name, weight in weights.items()]
+                    self.assertLess(max(each) / min(each), 1.35, done)
+                else:
+                    self.assertTrue(done["light"] < done["middling"] < done["heavy"], done)
 
     def test_every_queue_serves_stock_clients(self):
         self.cluster.up()

@@ -135,6 +135,39 @@ class Tenants(OwnCluster):
         self.qos("rm", f"image:{other}")
         self.assertEqual(names(), {f"image:{blue}": (6, "disk"), "pool:p": (8, None)})
 
+    def test_an_image_is_promised_service_of_the_pool_that_its_data_lies_in(self):
+        self.keep_promises()
+        # All OSDs hold all of p, and each about a third of the other, where more fits.
+        self.cluster.ceph("config", "set", "mon", "mon_allow_pool_size_one", "true")
+        self.cluster.ceph("osd", "pool", "create", "single", "32")
+        self.cluster.ceph("osd", "pool", "set", "single", "size", "1", "--yes-i-really-mean-it")
+        self.cluster.ceph("osd", "pool", "application", "enable", "single", "rbd")
+        run("rbd", "create", "--size", "64M", "p/near", conf=self.cluster.conf)
+        run("rbd", "create", "--size", "64M", "--data-pool", "single", "p/far", conf=self.cluster.conf)
+
+        def is_single():
+            groups = json.loads(self.cluster.ceph("pg", "ls-by-pool", "single", "--format", "json").stdout)["pg_stats"]
+            return len(groups) == 32 and all(len(group["acting"]) == 1 for group in groups)
+
+        wait_for(is_single, "the pool has one copy of each group")
+        refused = self.qos("set", "image:p/near", "--reservation", "200", check=False)
+        self.assertIn("150 would fit", refused.stderr)
+        self.qos("set", "image:p/far", "--reservation", "200")
+        (far,) = self.tenants().values()
+        self.assertEqual((far["image"], far["data_pool"], far["reservation"]), ("far", "single", 200))
+        self.assertIn("data_pool: single\n", self.qos("show", "image:p/far").stdout)
+        for tenant, pool, errno, words in [("pool:p", "single", 22, "only an image"), (far["tenant"], "nosuch", 2, "is no pool"),
+                                           (far["tenant"], "p", 34, "cannot be promised 200 operations")]:
+            refused = self.cluster.ceph("qos", "set", tenant, "--data-pool", pool, "--weight", "2", check=False)
+            self.assertEqual(refused.returncode, errno, refused.stderr)
+            self.assertIn(words, refused.stderr)
+        # Its requests are known for its own there.
+        self.qos("set", "image:p/far", "--reservation", "0", "--limit", "100")
+        out = run("rbd", "bench", "--io-type", "write", "--io-size", "4096", "--io-threads", "16", "--io-total",
+                  str(500 * 4096), "--io-pattern", "rand", "p/far", conf=self.cluster.conf).stdout
+        seconds = float(out.split("elapsed:")[1].split()[0])
+        self.assertGreaterEqual(seconds, 3.9, out)
+
     def test_a_reservation_is_kept_beside_a_hog(self):
         self.keep_promises()
         self.qos("set", "client.hog", "--weight", "10")

@@ -2,7 +2,8 @@
 //! renamed.
 //!
 //! Which id a name means says the object `rbd_id.NAME`, and which name an id has the map of `rbd_directory` (Ceph v16.2
-//! `src/librbd/ImageCtx.cc`, `src/cls/rbd/cls_rbd.cc`). Images in the trash have no name.
+//! `src/librbd/ImageCtx.cc`, `src/cls/rbd/cls_rbd.cc`); an image's header says in which pool its data lies, if that is not
+//! its own (`data_pool_id`, the same file). Images in the trash have no name.
 
 use crate::reach::Reach;
 use anyhow::{Context, bail};
@@ -11,6 +12,14 @@ use rt::errand::{Found, Question};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use wire::{Decode, Decoder};
+
+/// A tenant that may be promised something.
+pub(crate) struct Existing {
+    /// Its name, with an image's id.
+    pub(crate) tenant: String,
+    /// Of an image: the name of the pool that its data lies in.
+    pub(crate) data_pool: Option<String>,
+}
 
 /// Images of a cluster.
 pub(crate) struct Images<'a> {
@@ -30,6 +39,10 @@ struct Place<'a> {
 impl Place<'_> {
     fn question(&self, object: String) -> Question {
         Question::Data { pool: self.pool, nspace: self.nspace.to_owned(), object }
+    }
+
+    fn value(&self, object: String, key: String) -> Question {
+        Question::Value { pool: self.pool, nspace: self.nspace.to_owned(), object, key }
     }
 }
 
@@ -66,14 +79,24 @@ impl<'a> Images<'a> {
         }
     }
 
-    /// The same for an image that has to be there.
-    pub(crate) fn existing_by_id(&self, tenant: &str) -> anyhow::Result<String> {
+    /// The same for an image that has to be there, with where its data lies.
+    pub(crate) fn existing(&self, tenant: &str) -> anyhow::Result<Existing> {
         let id = self.by_id(tenant)?;
-        let Some(place) = self.place(&id) else { return Ok(id) };
-        match &self.reach.find_out(&[place.question(format!("rbd_header.{}", place.image))])?[..] {
-            [Err(Errno::ENOENT)] => bail!("{tenant}: there is no image of that name or id"),
-            [Err(errno)] => bail!("{tenant}: {errno}"),
-            _ => Ok(id),
+        let Some(place) = self.place(&id) else { return Ok(Existing { tenant: id, data_pool: None }) };
+        let header = format!("rbd_header.{}", place.image);
+        let data_pool = place.value(header.clone(), "data_pool_id".to_owned());
+        match &self.reach.find_out(&[place.question(header), data_pool])?[..] {
+            [Err(Errno::ENOENT), _] => bail!("{tenant}: there is no image of that name or id"),
+            [Err(errno), _] | [_, Err(errno)] if *errno != Errno::ENOENT => bail!("{tenant}: {errno}"),
+            [_, data_pool] => {
+                let pool = data_pool.as_ref().ok().and_then(|id| i64::decode(&mut Decoder::new(id)).ok()).map(PoolId);
+                let pool = pool.unwrap_or(place.pool);
+                let name = self.pools.iter().find(|(_, id)| **id == pool).map(|(name, _)| name.clone());
+                let name =
+                    name.with_context(|| format!("{tenant}: its data lies in pool {}, which is no more", pool.0))?;
+                Ok(Existing { tenant: id, data_pool: Some(name) })
+            }
+            _ => unreachable!("an answer to each question"),
         }
     }
 
@@ -84,12 +107,7 @@ impl<'a> Images<'a> {
     ) -> anyhow::Result<BTreeMap<String, String>> {
         let places: Vec<(&str, Place<'_>)> =
             tenants.into_iter().filter_map(|tenant| Some((tenant, self.place(tenant)?))).collect();
-        let question = |place: &Place<'_>| Question::Value {
-            pool: place.pool,
-            nspace: place.nspace.to_owned(),
-            object: "rbd_directory".to_owned(),
-            key: format!("id_{}", place.image),
-        };
+        let question = |place: &Place<'_>| place.value("rbd_directory".to_owned(), format!("id_{}", place.image));
         let questions: Vec<Question> = places.iter().map(|(_, place)| question(place)).collect();
         let found = self.reach.find_out(&questions)?;
         // An image without a name, or whose group does not answer, is shown by its id.

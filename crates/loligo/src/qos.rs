@@ -15,7 +15,11 @@ pub(crate) fn run(verb: &QosVerb) -> anyhow::Result<()> {
     let images = Images::new(&reach)?;
     let text = match verb {
         QosVerb::Set { tenant, reservation, reservation_bytes, weight, limit, limit_bytes, .. } => {
-            let mut command = json!({ "prefix": "qos set", "tenant": images.existing_by_id(tenant)? });
+            let existing = images.existing(tenant)?;
+            let mut command = json!({ "prefix": "qos set", "tenant": existing.tenant });
+            if let Some(pool) = existing.data_pool {
+                command["data_pool"] = json!(pool);
+            }
             let figures = [
                 ("reservation", reservation),
                 ("reservation_bytes", reservation_bytes),

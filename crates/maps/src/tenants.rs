@@ -5,7 +5,8 @@
 //!
 //! `client.web reservation=500 weight=2; namespace:3/blue limit=1000 limit_bytes=10485760; image:3//1a2b weight=5`
 //!
-//! Pools stand there by number, as a name may come to mean another pool; people name them ([`Who::named`]). Refuses to
+//! Pools stand there by number, as a name may come to mean another pool; people name them ([`Who::named`]). An image whose
+//! data lies in another pool has that pool with its figures, as `data_pool=5`. Refuses to
 //! know whether promises can be kept: the monitor asks that when one is made.
 //!
 //! Invariants: the text of what was read is read as the same; a figure that is 0 is not written, and not kept.
@@ -18,6 +19,9 @@ use std::collections::BTreeMap;
 
 /// The option.
 pub const OPTION: &str = "osd_qos_tenants";
+
+/// What stands before the pool of an image's data.
+const DATA_POOL: &str = "data_pool";
 
 /// The greatest weight.
 pub const WEIGHT_MAX: u64 = 1000;
@@ -61,6 +65,8 @@ pub struct TenantPromise {
     pub limit: u64,
     /// At most so many bytes a second.
     pub limit_bytes: u64,
+    /// Of an image: the pool that its data lies in, if that is another (`rbd create --data-pool`).
+    pub data_pool: Option<PoolId>,
 }
 
 /// Why a text names no tenant, or a figure makes no promise. Whoever set it is to blame.
@@ -91,7 +97,7 @@ pub enum BadTenant {
 
 impl Default for TenantPromise {
     fn default() -> Self {
-        TenantPromise { reservation: 0, reservation_bytes: 0, weight: 1, limit: 0, limit_bytes: 0 }
+        TenantPromise { reservation: 0, reservation_bytes: 0, weight: 1, limit: 0, limit_bytes: 0, data_pool: None }
     }
 }
 
@@ -138,6 +144,28 @@ impl TenantPromise {
         Ok(())
     }
 
+    /// Where it is to be kept: the pool that this tenant's requests go to, of an image those for its data. None for an
+    /// entity, which may work on any.
+    pub fn kept_in(&self, who: &Who) -> Option<PoolId> {
+        match who {
+            Who::Entity(_) => None,
+            Who::Pool(pool) | Who::Namespace(pool, _) => Some(*pool),
+            Who::Image(pool, ..) => Some(self.data_pool.unwrap_or(*pool)),
+        }
+    }
+
+    /// Reads a figure, or where an image's data lies; false for anything else.
+    fn read(&mut self, who: &Who, word: &str) -> bool {
+        match (word.split_once('='), who) {
+            (Some((DATA_POOL, value)), Who::Image(..)) => {
+                self.data_pool = value.parse().ok().map(PoolId);
+                self.data_pool.is_some()
+            }
+            (Some((name, value)), _) => value.parse().is_ok_and(|value| self.set(name, value)),
+            (None, _) => false,
+        }
+    }
+
     /// The operations a second, of up to 64 KiB, that it takes to keep the reservation.
     pub fn reserved_ops(&self) -> f64 {
         match self.reservation {
@@ -151,14 +179,6 @@ impl Who {
     /// Its name among OSDs.
     pub fn id(&self) -> TenantId {
         TenantId(xxh64(0, self.to_string().as_bytes()))
-    }
-
-    /// The pool that its requests go to, if it is one.
-    pub fn pool(&self) -> Option<PoolId> {
-        match self {
-            Who::Entity(_) => None,
-            Who::Pool(pool) | Who::Namespace(pool, _) | Who::Image(pool, ..) => Some(*pool),
-        }
     }
 
     /// Reads what a person wrote, with pools by name.
@@ -232,8 +252,7 @@ impl Tenants {
             let who = Who::read(words.next().unwrap_or_default(), number, unescaped)?;
             let mut promise = TenantPromise::default();
             for word in words {
-                let figure = word.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));
-                if !figure.is_some_and(|(name, value)| promise.set(name, value)) {
+                if !promise.read(&who, word) {
                     return Err(BadTenant::Figure(word.to_owned()));
                 }
             }
@@ -258,6 +277,9 @@ impl Display for Tenants {
                 f.write_str("; ")?;
             }
             write!(f, "{who}")?;
+            if let Some(pool) = promise.data_pool {
+                write!(f, " {DATA_POOL}={}", pool.0)?;
+            }
             for (name, value) in promise.figures().into_iter().filter(|(_, value)| *value > 0) {
                 write!(f, " {name}={value}")?;
             }
@@ -310,9 +332,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(all in prop::collection::btree_map(who(), (1u64..1000, 0u64..999), 0..20)) {
-            let promise = |(weight, limit)| TenantPromise { weight, limit, ..TenantPromise::default() };
-            let tenants = Tenants(all.into_iter().map(|(who, figures)| (who, promise(figures))).collect());
+        fn what_is_written_is_read(
+            all in prop::collection::btree_map(who(), (1u64..1000, 0u64..999, prop::option::of(0i64..99)), 0..20)
+        ) {
+            let promise = |who: &Who, (weight, limit, data_pool): (u64, u64, Option<i64>)| {
+                let data_pool = data_pool.filter(|_| matches!(who, Who::Image(..))).map(PoolId);
+                TenantPromise { weight, limit, data_pool, ..TenantPromise::default() }
+            };
+            let all = all.into_iter().map(|(who, figures)| { let promise = promise(&who, figures); (who, promise) });
+            let tenants = Tenants(all.collect());
             prop_assert_eq!(Tenants::parse(&tenants.to_string()), Ok(tenants));
         }
 
@@ -348,6 +376,8 @@ mod tests {
         assert_eq!(refused("client.a reservation=5 limit=4"), "limit is less than what is reserved");
         assert_eq!(refused("client.a; client.a"), "client.a stands there twice");
         assert!(refused("client.a limit=-1").starts_with("'limit=-1' is not one of"));
+        assert!(refused("pool:1 data_pool=2").starts_with("'data_pool=2' is not one of"));
+        assert!(refused("image:1//a data_pool=rbd").starts_with("'data_pool=rbd' is not one of"));
         assert!(refused("client.a speed=1").starts_with("'speed=1' is not one of"));
     }
 }

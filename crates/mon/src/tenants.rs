@@ -3,7 +3,8 @@
 //! A reservation takes part of what OSDs promise their clients as a class, which each of them reports (the counter
 //! `qos.client_res`; none where its scheduler keeps no promises). It is counted at every OSD to the part of the pool's
 //! groups that lie there, replicas too: so it can be kept if all of the tenant's operations are writes. An entity, which
-//! may work on any pool, is counted at each OSD with the pool that has the largest part there.
+//! may work on any pool, is counted at each OSD with the pool that has the largest part there;
+//! an image's in the pool that its data lies in.
 //!
 //! What this cannot foresee is that a tenant's operations all go to one object, or an OSD's failure: then reservations
 //! that do not fit any more are kept in proportion. Promises that were made and cannot be kept now are a health warning.
@@ -57,9 +58,9 @@ fn parts(map: &OsdMap) -> Parts {
 }
 
 /// The part of a tenant's operations that an OSD has to do.
-fn part_at(parts: &Parts, who: &Who, osd: OsdId) -> f64 {
+fn part_at(parts: &Parts, who: &Who, promise: &TenantPromise, osd: OsdId) -> f64 {
     let of = |pool: &BTreeMap<OsdId, f64>| pool.get(&osd).copied().unwrap_or(0.0);
-    match who.pool() {
+    match promise.kept_in(who) {
         Some(pool) => parts.get(&pool).map_or(0.0, of),
         None => parts.values().map(of).fold(0.0, f64::max),
     }
@@ -68,8 +69,17 @@ fn part_at(parts: &Parts, who: &Who, osd: OsdId) -> f64 {
 /// Who holds groups of pools, and how much of what is reserved each would have to keep, in operations a second.
 fn loads(parts: &Parts, tenants: &Tenants) -> BTreeMap<OsdId, f64> {
     let holders = parts.values().flat_map(|pool| pool.keys().copied());
-    let load = |osd| tenants.0.iter().map(|(who, p)| p.reserved_ops() * part_at(parts, who, osd)).sum();
+    let load = |osd| tenants.0.iter().map(|(who, p)| p.reserved_ops() * part_at(parts, who, p, osd)).sum();
     holders.map(|osd| (osd, load(osd))).collect()
+}
+
+/// What an OSD promises its clients and what it would have to keep, in operations a second, and the part of a tenant's
+/// operations that it has to do.
+struct Room {
+    osd: OsdId,
+    promised: f64,
+    load: f64,
+    part: f64,
 }
 
 impl Mon {
@@ -94,9 +104,11 @@ impl Mon {
     pub(crate) fn check_tenants(&self, tenants: &Tenants) -> Result<(), Refused> {
         let before = self.tenants();
         let grown = |(who, promise): &(&Who, &TenantPromise)| {
-            promise.reserved_ops() > before.0.get(*who).map_or(0.0, TenantPromise::reserved_ops)
+            let before = before.0.get(*who).copied().unwrap_or_default();
+            let is_moved = promise.data_pool != before.data_pool && promise.reserved_ops() > 0.0;
+            promise.reserved_ops() > before.reserved_ops() || is_moved
         };
-        let grown: Vec<&Who> = tenants.0.iter().filter(grown).map(|(who, _)| who).collect();
+        let grown: Vec<(&Who, &TenantPromise)> = tenants.0.iter().filter(grown).collect();
         if grown.is_empty() {
             return Ok(());
         }
@@ -112,8 +124,10 @@ impl Mon {
             if load <= promised * (1.0 + 1e-9) {
                 continue;
             }
-            let Some(who) = grown.iter().find(|who| part_at(&parts, who, osd) > 0.0) else { continue };
-            return refuse(Errno::ERANGE, self.too_much(osd, who, promised, load, &parts, tenants));
+            let has_part = |(who, promise): &&(&Who, &TenantPromise)| part_at(&parts, who, promise, osd) > 0.0;
+            let Some((who, promise)) = grown.iter().find(has_part) else { continue };
+            let room = Room { osd, promised, load, part: part_at(&parts, who, promise, osd) };
+            return refuse(Errno::ERANGE, self.too_much(who, promise, &room));
         }
         Ok(())
     }
@@ -121,8 +135,9 @@ impl Mon {
     /// What tenants were promised and is not kept, a line each.
     pub(crate) fn broken_promises(&self) -> Vec<String> {
         let (tenants, map) = (self.tenants(), self.osds.map());
-        let is_gone = |who: &&Who| who.pool().is_some_and(|pool| map.pool(pool).is_none());
-        let gone = tenants.0.keys().filter(is_gone).map(|who| {
+        let is_gone =
+            |(who, promise): &(&Who, &TenantPromise)| promise.kept_in(who).is_some_and(|pool| map.pool(pool).is_none());
+        let gone = tenants.0.iter().filter(is_gone).map(|(who, _)| {
             let name = self.shown_tenant(who);
             format!("{name} is promised service of a pool that is no more; `ceph qos rm {name}` takes that back")
         });
@@ -156,16 +171,15 @@ impl Mon {
         (!names.is_empty()).then(|| format!("limits are not kept by {}: osd_op_queue is not {KEEPS}", names.join(", ")))
     }
 
-    fn too_much(&self, osd: OsdId, who: &Who, promised: f64, load: f64, parts: &Parts, tenants: &Tenants) -> String {
-        let name = self.shown_tenant(who);
+    fn too_much(&self, who: &Who, promise: &TenantPromise, room: &Room) -> String {
+        let (name, reserved) = (self.shown_tenant(who), promise.reserved_ops());
+        let Room { osd, promised, load, part } = *room;
         if promised < 1.0 {
             return format!(
                 "{name} cannot be promised a reservation: osd.{osd} promises its clients nothing; its osd_op_queue is not \
                  {KEEPS}, which alone keeps reservations"
             );
         }
-        let reserved = tenants.0.get(who).map_or(0.0, TenantPromise::reserved_ops);
-        let part = part_at(parts, who, osd);
         let fits = ((promised - (load - reserved * part)) / part).max(0.0);
         format!(
             "{name} cannot be promised {reserved:.0} operations a second: osd.{osd} would have to keep {load:.0}, copies \

@@ -209,6 +209,7 @@ impl OpQueue {
         let strict = states.first().map_or(0, |state| state.queued);
         object! {
             "scheduler" => self.options.kind().name(),
+            "parameters" => self.options.dump_parameters(),
             "profile" => self.options.profile_name(),
             "capacity" => object! {
                 "iops" => Value::Float(self.options.capacity.iops),

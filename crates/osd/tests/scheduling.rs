@@ -247,6 +247,26 @@ fn the_window_of_the_store_is_shown() {
 }
 
 #[test]
+fn what_a_scheduler_goes_by_is_shown() {
+    let mut c = Cluster::new(78, 1, 1, 1, 8);
+    let mut shown = |settings: &[(&str, &str)]| {
+        set(&mut c, 1, settings);
+        c.admin(0, r#"{"prefix":"dump_op_pq_state"}"#)["OSD:ShardedOpWQ:0"]["parameters"].clone()
+    };
+    let parameters = shown(&[("osd_op_queue", "cfq"), ("osd_cfq_quantum", "16"), ("osd_cfq_client_weight", "700")]);
+    assert_eq!((&parameters["charged_in"], &parameters["quantum"]), (&"time".into(), &16.into()), "{parameters}");
+    assert_eq!(
+        (&parameters["slice_idle_ms"], &parameters["weights"]["client"]),
+        (&8.into(), &700.into()),
+        "{parameters}"
+    );
+    let parameters = shown(&[("osd_op_queue", "cfq"), ("osd_cfq_slice_idle", "0")]);
+    assert_eq!((&parameters["charged_in"], &parameters["slice_idle_ms"]), (&"requests".into(), &0.into()));
+    let parameters = shown(&[("osd_op_queue", "wpq"), ("osd_op_queue_cut_off", "low")]);
+    assert_eq!(parameters["cut_off"], 64, "{parameters}");
+}
+
+#[test]
 fn the_store_is_given_no_more_than_it_may_have_at_once() {
     let mut c = Cluster::new(75, 1, 1, 1, 8);
     set(&mut c, 1, &[("osd_op_queue_store_ios", "4")]);

@@ -145,6 +145,11 @@ impl Workload {
         }
     }
 
+    /// What final reads found before does not count any more.
+    pub(crate) fn look_anew(&mut self) {
+        self.found.clear();
+    }
+
     /// The names of the objects that the final reads found.
     pub(crate) fn found(&self) -> BTreeSet<String> {
         self.found.iter().map(|&object| Self::name(object)).collect()

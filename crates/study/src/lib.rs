@@ -22,6 +22,7 @@
 
 mod chart;
 mod conduct;
+mod conversation;
 mod error;
 mod fairness;
 mod latency;

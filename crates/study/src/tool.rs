@@ -24,8 +24,17 @@ fn shown(command: &Command) -> String {
 
 /// Starts a program as the leader of a group, with nothing to read.
 pub(crate) fn start(command: &mut Command) -> Result<Child, StudyError> {
+    lead(command.stdin(Stdio::null()))
+}
+
+/// The same for one that reads what it is told.
+pub(crate) fn start_to_talk(command: &mut Command) -> Result<Child, StudyError> {
+    lead(command.stdin(Stdio::piped()))
+}
+
+fn lead(command: &mut Command) -> Result<Child, StudyError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let child = command.stdin(Stdio::null()).process_group(0).spawn();
+    let child = command.process_group(0).spawn();
     child.map_err(|source| StudyError::NoProgram { program, source })
 }
 

@@ -9,7 +9,7 @@ use crate::mon::Mon;
 use crate::object;
 use crate::services::config::Target;
 use admin::options::{OptionKind, parse_number};
-use base::Errno;
+use base::{Errno, PoolId};
 use maps::tenants::{OPTION, TenantPromise, Tenants, Who};
 use wire::cephx::AuthName;
 
@@ -17,9 +17,11 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     spec(
         "qos set name=tenant,type=CephString name=reservation,type=CephString,req=false \
          name=reservation_bytes,type=CephString,req=false name=weight,type=CephString,req=false \
-         name=limit,type=CephString,req=false name=limit_bytes,type=CephString,req=false",
+         name=limit,type=CephString,req=false name=limit_bytes,type=CephString,req=false \
+         name=data_pool,type=CephPoolname,req=false",
         "promise a tenant (client.NAME, pool:POOL, namespace:POOL/NAMESPACE, image:POOL/[NAMESPACE/]ID) operations and \
-         bytes a second: at least, at most, and parts of the rest; 0 takes a figure back",
+         bytes a second: at least, at most, and parts of the rest; 0 takes a figure back; for an image whose data lies in \
+         another pool, which that is",
         "osd",
         "rw",
         set,
@@ -76,7 +78,9 @@ fn set(mon: &mut Mon, call: &Call) -> Answer {
         Who::Image(..) => "the monitor cannot see whether there is an image of that id; `loligo qos set` looks",
         _ => "",
     };
+    let data_pool = data_pool(mon, call, &who)?;
     let promise = tenants.0.entry(who).or_default();
+    promise.data_pool = data_pool.unwrap_or(promise.data_pool);
     let mut given = false;
     for (figure, _) in TenantPromise::default().figures() {
         let Some(text) = call.text_opt(figure)? else { continue };
@@ -94,6 +98,18 @@ fn set(mon: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::status(remark))
 }
 
+/// The pool that an image's data lies in, none where that is its own; none at all if nothing is said about it.
+fn data_pool(mon: &Mon, call: &Call, who: &Who) -> Result<Option<Option<PoolId>>, Refused> {
+    let Some(name) = call.text_opt("data_pool")? else { return Ok(None) };
+    let Who::Image(own, ..) = who else {
+        return refuse(Errno::EINVAL, "only an image may have its data in another pool");
+    };
+    match mon.osds.map().pool_id(&name) {
+        Some(pool) => Ok(Some(Some(pool).filter(|pool| pool != own))),
+        None => refuse(Errno::ENOENT, format!("'{name}' is no pool")),
+    }
+}
+
 fn remove(mon: &mut Mon, call: &Call) -> Answer {
     let who = mon.who_is_promised(call)?;
     let mut tenants = mon.tenants();
@@ -104,6 +120,11 @@ fn remove(mon: &mut Mon, call: &Call) -> Answer {
     Ok(Reply::empty())
 }
 
+fn shown_data_pool(mon: &Mon, promise: &TenantPromise) -> Option<String> {
+    let pool = promise.data_pool?;
+    Some(mon.osds.map().pool_name(pool).map_or_else(|| pool.0.to_string(), str::to_owned))
+}
+
 fn tenant_value(mon: &Mon, who: &Who, promise: &TenantPromise) -> Value {
     let mut value = object! {
         "tenant" => mon.shown_tenant(who),
@@ -112,6 +133,9 @@ fn tenant_value(mon: &Mon, who: &Who, promise: &TenantPromise) -> Value {
     };
     for (figure, number) in promise.figures() {
         value.push(figure, number);
+    }
+    if let Some(pool) = shown_data_pool(mon, promise) {
+        value.push("data_pool", pool);
     }
     value
 }
@@ -141,6 +165,9 @@ fn show(mon: &mut Mon, call: &Call) -> Answer {
     let Some(promise) = tenants.0.get(&who) else {
         return refuse(Errno::ENOENT, format!("{} is promised nothing", mon.shown_tenant(&who)));
     };
-    let plain = || promise.figures().iter().map(|(figure, number)| format!("{figure}: {number}\n")).collect();
+    let plain = || {
+        let figures = promise.figures().into_iter().map(|(figure, number)| format!("{figure}: {number}\n"));
+        figures.chain(shown_data_pool(mon, promise).map(|pool| format!("data_pool: {pool}\n"))).collect()
+    };
     Ok(Reply::either(call, || tenant_value(mon, &who, promise), plain))
 }

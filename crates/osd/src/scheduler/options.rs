@@ -13,7 +13,7 @@
 //! of a profile is left over in another.
 
 use crate::osd::Work;
-use admin::Settings;
+use admin::{Settings, Value, object};
 use base::{Duration, Instant};
 use qos::{
     AnyScheduler, Cfq, CfqConfig, Class, CostModel, Fifo, Load, MClock, MClockConfig, Priority, Profile, Promise, Wpq,
@@ -162,6 +162,39 @@ impl QueueOptions {
     /// The profile, as `osd_mclock_profile` names it.
     pub(super) fn profile_name(&self) -> &'static str {
         self.profile.map_or("custom", Profile::name)
+    }
+
+    /// What the scheduler goes by beside what its classes are promised, for `dump_op_pq_state`.
+    pub(super) fn dump_parameters(&self) -> Value {
+        let ms = |duration: Duration| Value::Float(duration.as_secs_f64() * 1e3);
+        let of_cost = |cut_off: Priority, cost: CostModel| {
+            object! {
+                "cut_off" => u64::from(cut_off.0),
+                "cost_per_io" => Value::Float(cost.per_io),
+                "cost_per_byte" => Value::Float(cost.per_byte),
+            }
+        };
+        match self.parameters {
+            Parameters::Fifo => object! {},
+            Parameters::Wpq(WpqConfig { cut_off, cost }) => of_cost(cut_off, cost),
+            Parameters::MClock(MClockConfig { cut_off, cost, .. }) => of_cost(cut_off, cost),
+            Parameters::Cfq(config) => {
+                let [client, recovery, best_effort] = config.weights.map(u64::from);
+                object! {
+                    "charged_in" => if config.charges_requests() { "requests" } else { "time" },
+                    "slice_ms" => ms(config.slice),
+                    "target_latency_ms" => ms(config.target_latency),
+                    "slice_idle_ms" => ms(config.slice_idle),
+                    "group_idle_ms" => ms(config.group_idle),
+                    "quantum" => u64::from(config.quantum),
+                    "weights" => object! {
+                        "client" => client,
+                        "background_recovery" => recovery,
+                        "background_best_effort" => best_effort,
+                    },
+                }
+            }
+        }
     }
 
     /// How urgent work of a class is. A client's own word counts for nothing, so that none can put itself first.

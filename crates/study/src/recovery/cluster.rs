@@ -1,5 +1,6 @@
 //! A running cluster as an operator's tools show it: `ceph`, `rbd`, `rados`, by a `ceph.conf`.
 
+use crate::conversation::Conversation;
 use crate::error::StudyError;
 use crate::stop::Stop;
 use crate::tool;
@@ -29,6 +30,40 @@ pub(super) struct Health {
     pub(super) objects: f64,
 }
 
+impl Health {
+    fn of(status: &Value) -> Health {
+        let groups = &status["pgmap"];
+        let count = |value: &Value| value.as_f64().unwrap_or(0.0);
+        let states = groups["pgs_by_state"].as_array().cloned().unwrap_or_default();
+        let is_clean = |state: &&Value| {
+            let name = state["state_name"].as_str().unwrap_or_default();
+            name == "active+clean" || name.starts_with("active+clean+scrubbing") || name == "active+clean+snaptrim"
+        };
+        let clean: f64 = states.iter().filter(is_clean).map(|state| count(&state["count"])).sum();
+        let objects = count(&groups["misplaced_objects"]) + count(&groups["degraded_objects"]);
+        Health { clean: clean > 0.0 && clean == count(&groups["num_pgs"]), objects }
+    }
+}
+
+/// Looks at a cluster again and again.
+pub(super) struct Watch(Conversation);
+
+impl Watch {
+    pub(super) fn health(&mut self) -> Result<Health, StudyError> {
+        Ok(Health::of(&self.0.ask("status")?))
+    }
+
+    /// The ids of the OSDs that are up.
+    pub(super) fn osds_up(&mut self) -> Result<Vec<i64>, StudyError> {
+        Ok(osds_up(&self.0.ask("osd dump")?))
+    }
+}
+
+fn osds_up(dump: &Value) -> Vec<i64> {
+    let osds = dump["osds"].as_array().cloned().unwrap_or_default();
+    osds.iter().filter(|osd| osd["up"] == 1).filter_map(|osd| osd["osd"].as_i64()).collect()
+}
+
 impl Cluster {
     /// A tool against this cluster.
     pub(super) fn tool(&self, program: &str) -> Command {
@@ -56,9 +91,7 @@ impl Cluster {
 
     /// The ids of its OSDs, those that are up.
     pub(super) fn osds_up(&self) -> Result<Vec<i64>, StudyError> {
-        let dump = self.ask(&["osd", "dump"])?;
-        let osds = dump["osds"].as_array().cloned().unwrap_or_default();
-        Ok(osds.iter().filter(|osd| osd["up"] == 1).filter_map(|osd| osd["osd"].as_i64()).collect())
+        Ok(osds_up(&self.ask(&["osd", "dump"])?))
     }
 
     /// The names of its pools.
@@ -68,18 +101,9 @@ impl Cluster {
         serde_json::from_value(self.ask(&["osd", "pool", "ls"])?).map_err(|_| lacks())
     }
 
-    pub(super) fn health(&self) -> Result<Health, StudyError> {
-        let status = self.ask(&["status"])?;
-        let groups = &status["pgmap"];
-        let count = |value: &Value| value.as_f64().unwrap_or(0.0);
-        let states = groups["pgs_by_state"].as_array().cloned().unwrap_or_default();
-        let is_clean = |state: &&Value| {
-            let name = state["state_name"].as_str().unwrap_or_default();
-            name == "active+clean" || name.starts_with("active+clean+scrubbing") || name == "active+clean+snaptrim"
-        };
-        let clean: f64 = states.iter().filter(is_clean).map(|state| count(&state["count"])).sum();
-        let objects = count(&groups["misplaced_objects"]) + count(&groups["degraded_objects"]);
-        Ok(Health { clean: clean > 0.0 && clean == count(&groups["num_pgs"]), objects })
+    /// Somebody to look at it often.
+    pub(super) fn watch(&self) -> Result<Watch, StudyError> {
+        Ok(Watch(Conversation::begin(&mut self.tool("ceph"), &self.stop)?))
     }
 
     /// Waits until `is_so`.
@@ -99,7 +123,8 @@ impl Cluster {
     }
 
     pub(super) fn wait_until_clean(&self) -> Result<(), StudyError> {
-        self.wait("all placement groups active+clean", |cluster| Ok(cluster.health()?.clean))
+        let mut watch = self.watch()?;
+        self.wait("all placement groups active+clean", |_| Ok(watch.health()?.clean))
     }
 
     /// The scheduler that an OSD says it works with. Loligo's do; v16.2's give no sign of it.

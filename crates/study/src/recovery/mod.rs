@@ -10,6 +10,7 @@ mod hardware;
 mod load;
 mod on_cluster;
 mod osd_model;
+mod published;
 mod sim;
 mod undo;
 
@@ -23,7 +24,6 @@ use crate::results::{ChartOf, Results, agreement};
 use base::Duration;
 use configuration::Configuration;
 use hardware::Hardware;
-use qos::Profile;
 use std::collections::BTreeMap;
 
 /// How close a figure is to a published one to count as met.
@@ -166,7 +166,7 @@ impl Study for RecoverySim {
     fn published(&self) -> Vec<(String, &'static str, f64)> {
         let mut all = Vec::new();
         for (name, kind, configuration) in &self.cases {
-            for (key, value) in published(kind.name, *configuration) {
+            for (key, value) in published::figures(kind.name, *configuration) {
                 all.push((name.clone(), key, value));
             }
         }
@@ -175,62 +175,12 @@ impl Study for RecoverySim {
 
     fn findings(&self, results: &Results) -> Vec<String> {
         let mut findings = agreement(results, AGREES_WITHIN);
-        if !self.options.baseline {
-            findings.extend(EXPLANATIONS.map(str::to_owned));
-        }
+        let told: Vec<(&Hardware, Configuration)> = (self.cases.iter())
+            .filter(|(name, ..)| results.spread(name, "client_iops").is_some())
+            .filter_map(|(_, kind, configuration)| Some((kind, (*configuration)?)))
+            .collect();
+        let known = published::explanations(&told).map(|text| format!("known from other runs of this model: {text}"));
+        findings.extend(known);
         findings
-    }
-}
-
-/// Why rows agree or don't, as far as experiments with the model have shown.
-const EXPLANATIONS: [&str; 6] = [
-    "mClock's rates of recovery are in the ratio of the profiles' limits, 1 : 1.5 : 2, here as in the publication, and not in \
-     that of what they reserve: clients leave mClock without work now and then, so that each shard goes at its own part of \
-     the limit, and those with more groups end later. Where shards keep promises together (--shards 1) it is 204, 306 and 408 \
-     on nvme",
-    "the level of these rates follows from where groups lie, which is drawn: runs differ. The published level, a third lower on \
-     nvme and on disks, is what the model comes to where one OSD leads all groups that are filled: a run with all turns at one OSD gives \
-     67, 100 and 134 objects/s on nvme, and on disks with flash 2.3, 3.3 and 4.6, and 158 writes at 406 ms for wpq with limits \
-     lifted. Why one would lead all of them is not known: v16.2 lets a group's own primary lead unless it is the OSD that \
-     was away",
-    "under mClock clients on nvme get nearly the same with each profile because they are listened to for a fixed time: a \
-     profile that recovers faster is done sooner. In one drawing they got 10,700, 7,100 and 6,900 in the first 180 s, \
-     12,700, 11,800 and 12,300 in 300 s, and 17,500, 15,400 and 13,300 until all was clean (these last ones without the \
-     cost of an object's way through processors)",
-    "with the default limits one group is filled at a time, and a group has one object under way, so that the way of one \
-     object decides: 98 a second on nvme, and 257 if its bytes cost the processors nothing. The published client loses a \
-     sixth of its writes beside that, the model's nothing; what costs it that is not known",
-    "on disks the model recovers a third of the objects that were published for the default limits. The likely cause, not \
-     tried by itself: an object is read and written behind all that clients have queued, some 200 ms each time, where the \
-     published rate leaves 170 ms for all of it; the model's disk takes what comes first, and has one queue whether the log \
-     is on flash or not",
-    "with limits lifted under wpq the drive that is filled does what its data sheet says, 1.7 GB/s with the client's writes; \
-     the published one did 1.4 GiB/s and left the client half as much",
-];
-
-/// What was published of a kind of OSD and a configuration: client IOPS, mean latency in ms, objects/s.
-fn published(kind: &str, configuration: Option<Configuration>) -> Vec<(&'static str, f64)> {
-    use Profile::{Balanced, HighClientOps, HighRecoveryOps};
-    let figures = |iops: f64, mean_ms: f64, objects: Option<f64>| {
-        let mut all = vec![("client_iops", iops), ("client_mean_ms", mean_ms)];
-        all.extend(objects.map(|rate| ("recovered_objects_per_s", rate)));
-        all
-    };
-    let with_flash = kind.starts_with("hdd with");
-    match configuration {
-        None if kind == "nvme" => vec![("client_iops", 21_500.0)],
-        None => vec![("client_iops", if with_flash { 340.0 } else { 315.0 })],
-        Some(Configuration::WpqDefault) if kind == "nvme" => figures(18_000.0, 3.535, Some(97.0)),
-        Some(Configuration::WpqLifted) if kind == "nvme" => figures(2_544.0, 25.0, Some(350.0)),
-        Some(Configuration::MClock(HighClientOps)) if kind == "nvme" => figures(11_209.0, 5.688, Some(80.0)),
-        Some(Configuration::MClock(Balanced)) if kind == "nvme" => figures(11_017.0, 5.75, Some(120.0)),
-        Some(Configuration::MClock(HighRecoveryOps)) if kind == "nvme" => figures(11_153.0, 5.75, Some(159.0)),
-        Some(Configuration::WpqDefault) if with_flash => figures(308.0, 208.0, Some(5.8)),
-        Some(Configuration::WpqLifted) if with_flash => figures(146.0, 433.0, None),
-        Some(Configuration::MClock(HighClientOps)) if with_flash => figures(271.0, 235.0, Some(11.0 / 4.0)),
-        Some(Configuration::MClock(Balanced)) if with_flash => figures(248.0, 258.0, Some(16.5 / 4.0)),
-        Some(Configuration::MClock(HighRecoveryOps)) if with_flash => figures(240.0, 265.0, Some(21.0 / 4.0)),
-        // Of disks alone there are charts and no numbers.
-        Some(_) => Vec::new(),
     }
 }

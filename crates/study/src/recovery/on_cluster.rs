@@ -256,6 +256,8 @@ impl OnCluster {
         progress: &Progress,
     ) -> Result<(), StudyError> {
         progress.say("recovery");
+        let mut watch = cluster.watch()?;
+        watch.health()?;
         let o = &self.options;
         let mut load = Load::begin(cluster, o.depth, RECOVERY_SECONDS_MAX, &o.scratch)?;
         // Before the OSD is let up: a quick recovery would be over before the client has begun.
@@ -269,12 +271,12 @@ impl OnCluster {
                 let what = "all placement groups active+clean before the client ended".to_owned();
                 return Err(StudyError::Late { what, seconds: began.elapsed().as_secs() });
             }
-            let health = cluster.health()?;
+            let health = watch.health()?;
             let at = began.elapsed().as_secs_f64();
             series.push((at, health.objects));
             most = most.max(health.objects);
             progress.part(if most > 0.0 { 1.0 - health.objects / most } else { 0.0 });
-            if up_at.is_none() && cluster.osds_up()?.contains(&osd) {
+            if up_at.is_none() && watch.osds_up()?.contains(&osd) {
                 up_at = Some(at);
             }
             // Seen to be unclean and clean again, or clean for so long that there is nothing more to see.

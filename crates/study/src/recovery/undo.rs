@@ -38,12 +38,18 @@ impl Undo {
         Ok(Undo { cluster, osd, pools: Vec::new(), before, options: Vec::new(), away: false, restart: None })
     }
 
-    /// Sets options; gives a note of each that the cluster does not have.
+    /// Sets options; gives a note of each that the cluster does not have. Where one would not be in force everywhere, none is
+    /// set.
     pub(super) fn set_options(&mut self, options: &BTreeMap<&'static str, String>) -> Result<Vec<String>, StudyError> {
+        // OSDs write what they measured themselves under their own names, which are stronger than all OSDs'.
+        let is_own = |name: &str| name.starts_with("osd_mclock_max_capacity_iops");
+        let names = options.keys().copied().filter(|name| !is_own(name));
+        if let Some(why) = names.filter_map(|name| stronger(&self.before, name)).next() {
+            return Err(StudyError::Option { option: "on", why });
+        }
         let mut notes = Vec::new();
         for (name, value) in options {
-            // OSDs write what they measured themselves under their own names, which are stronger than all OSDs'.
-            let own = name.starts_with("osd_mclock_max_capacity_iops");
+            let own = is_own(name);
             let osds = if own { self.cluster.osds_up()? } else { Vec::new() };
             let whose = osds.iter().map(|osd| format!("osd.{osd}")).chain((!own).then(|| "osd".to_owned()));
             for who in whose {
@@ -152,6 +158,23 @@ fn value_before<'a>(dump: &'a Value, who: &str, name: &str) -> Option<&'a str> {
     dump.as_array()?.iter().find(same)?["value"].as_str()
 }
 
+/// Why an option that is set for all OSDs is not in force on some: they have one of their own.
+fn stronger(dump: &Value, name: &str) -> Option<String> {
+    let of_some = |entry: &&Value| {
+        let (section, mask) =
+            (entry["section"].as_str().unwrap_or_default(), entry["mask"].as_str().unwrap_or_default());
+        entry["name"] == name && (section.starts_with("osd.") || (section == "osd" && !mask.is_empty()))
+    };
+    let entry = dump.as_array()?.iter().find(of_some)?;
+    let (section, mask) = (entry["section"].as_str()?, entry["mask"].as_str().unwrap_or_default());
+    let who = if mask.is_empty() { section.to_owned() } else { format!("{section}/{mask}") };
+    let value = entry["value"].as_str().unwrap_or_default();
+    Some(format!(
+        "{name} is {value} for {who}, which the study's own value for all OSDs would not change there; `ceph config rm {who} \
+         {name}` takes it away"
+    ))
+}
+
 /// Whether a command may have changed something: also one that was interrupted before it had its answer.
 fn is_to_be_undone(asked: &Result<String, StudyError>) -> bool {
     matches!(asked, Ok(_) | Err(StudyError::Interrupted))
@@ -185,5 +208,23 @@ mod tests {
         assert_eq!(value_before(&dump, "osd", "osd_op_queue"), None);
         assert_eq!(value_before(&dump, "osd.1", "osd_recovery_sleep"), Some("1"));
         assert_eq!(value_before(&dump, "osd", "osd_recovery_sleep"), None);
+    }
+
+    /// A study waited ten minutes for a scheduler to be in force that one OSD had been told not to use.
+    #[test]
+    fn what_would_not_be_in_force_everywhere_is_named() {
+        let dump = json!([
+            { "section": "osd", "name": "osd_op_queue", "value": "wpq", "mask": "" },
+            { "section": "osd.1", "name": "osd_recovery_sleep", "value": "1", "mask": "" },
+            { "section": "osd", "name": "osd_max_backfills", "value": "7", "mask": "class:ssd" },
+        ]);
+        assert_eq!(stronger(&dump, "osd_op_queue"), None);
+        let why = stronger(&dump, "osd_recovery_sleep").expect("one OSD's");
+        assert!(
+            why.starts_with("osd_recovery_sleep is 1 for osd.1, ") && why.contains("rm osd.1 osd_recovery_sleep"),
+            "{why}"
+        );
+        let why = stronger(&dump, "osd_max_backfills").expect("some OSDs'");
+        assert!(why.contains("`ceph config rm osd/class:ssd osd_max_backfills`"), "{why}");
     }
 }

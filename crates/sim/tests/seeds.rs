@@ -194,6 +194,13 @@ fn a_full_member_that_has_everything_is_let_in() {
     must_be_well(&Options::new(1095));
 }
 
+/// A deletion that nobody waited for any more was done between the last reads and the listings, and the listings were said
+/// to be wrong.
+#[test]
+fn listings_are_held_against_reads_on_both_sides_of_them() {
+    must_be_well(&Options::drawn(3237));
+}
+
 /// A client with more requests for one group than its OSD had room for was told to go on, again and again, while what it
 /// had sent before was still in hand: time stood still.
 #[test]

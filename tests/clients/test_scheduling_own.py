@@ -80,7 +80,7 @@ class Scheduling(OwnCluster):
         for name, weight in weights.items():
             run("ceph", "osd", "pool", "create", name, "8", conf=self.cluster.conf)
             run(Loligo.binary(), "qos", "set", f"pool:{name}", "--weight", str(weight), "--dir", self.cluster.dir)
-        # Where time is divided, a turn begins with what the one before has under way, which costs short turns more.
+        # Where time is divided, the heavy do more in theirs: shares of time are not shares of writes on such a store.
         for scheduler, is_by_requests, *options in [
             ("wpq", True), ("mclock_scheduler", True), ("cfq", True, ("osd_cfq_slice_idle", "0")),
             ("cfq", False, ("osd_cfq_slice_idle", "8")),

@@ -167,6 +167,10 @@ class Tenants(OwnCluster):
                   str(500 * 4096), "--io-pattern", "rand", "p/far", conf=self.cluster.conf).stdout
         seconds = float(out.split("elapsed:")[1].split()[0])
         self.assertGreaterEqual(seconds, 3.9, out)
+        # An image is no more without its own pool either.
+        self.cluster.ceph("config", "set", "mon", "mon_allow_pool_delete", "true")
+        self.cluster.ceph("osd", "pool", "rm", "p", "p", "--yes-i-really-really-mean-it")
+        self.assertIn("is promised service of a pool that is no more", self.cluster.ceph("health", "detail").stdout)
 
     def test_a_reservation_is_kept_beside_a_hog(self):
         self.keep_promises()

@@ -144,6 +144,12 @@ impl TenantPromise {
         Ok(())
     }
 
+    /// The pools that it is about: where it is to be kept, and an image's own.
+    pub fn pools(&self, who: &Who) -> impl Iterator<Item = PoolId> {
+        let own = if let Who::Image(pool, ..) = who { Some(*pool) } else { None };
+        self.kept_in(who).into_iter().chain(own)
+    }
+
     /// Where it is to be kept: the pool that this tenant's requests go to, of an image those for its data. None for an
     /// entity, which may work on any.
     pub fn kept_in(&self, who: &Who) -> Option<PoolId> {

@@ -135,8 +135,7 @@ impl Mon {
     /// What tenants were promised and is not kept, a line each.
     pub(crate) fn broken_promises(&self) -> Vec<String> {
         let (tenants, map) = (self.tenants(), self.osds.map());
-        let is_gone =
-            |(who, promise): &(&Who, &TenantPromise)| promise.kept_in(who).is_some_and(|pool| map.pool(pool).is_none());
+        let is_gone = |(who, promise): &(&Who, &TenantPromise)| promise.pools(who).any(|pool| map.pool(pool).is_none());
         let gone = tenants.0.iter().filter(is_gone).map(|(who, _)| {
             let name = self.shown_tenant(who);
             format!("{name} is promised service of a pool that is no more; `ceph qos rm {name}` takes that back")

@@ -194,6 +194,13 @@ fn a_full_member_that_has_everything_is_let_in() {
     must_be_well(&Options::new(1095));
 }
 
+/// A member that was too full refused a part that had been sent while others of its group recovered, and the group waited
+/// for that part for ever.
+#[test]
+fn a_part_that_is_refused_goes_back_whatever_the_group_works_at() {
+    must_be_well(&Options::drawn(1187));
+}
+
 /// A deletion that nobody waited for any more was done between the last reads and the listings, and the listings were said
 /// to be wrong.
 #[test]

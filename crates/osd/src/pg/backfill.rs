@@ -21,7 +21,7 @@ use crate::ops::state::{INFO_ATTR, ObjectInfo};
 use base::{Bug, EVersion, Epoch, OsdId, SnapId};
 use std::collections::BTreeMap;
 use store::{ListEntry, ListWant, ObjectId, ReadRequest, ReadWhat};
-use wire::messages::{PgBackfill, PgBackfilled};
+use wire::messages::{PgBackfill, PgBackfilled, SlotWork};
 use wire::net::{ConnId, Envelope};
 use wire::{Decode, Encode};
 
@@ -69,9 +69,9 @@ fn start_of(id: &ObjectId) -> ObjectId {
 }
 
 impl Pg {
-    /// The member whose next part is to be looked at: not before this OSD has everything, and not before the member has
-    /// nearly all of the last part.
-    pub(super) fn next_part(&self) -> Option<OsdId> {
+    /// The member whose next part this work is to look at: not before this OSD has everything, and not before the member
+    /// has nearly all of the last part. Who recovers beside those who serve lacks no part, only the last word.
+    pub(super) fn next_part(&self, work: SlotWork) -> Option<OsdId> {
         if !self.missing.is_empty() || self.recovery.part.is_some() {
             return None;
         }
@@ -80,6 +80,7 @@ impl Pg {
             _ => self.info.last_update,
         };
         let due = |(osd, member): (&OsdId, &Member)| {
+            let its_work = if member.is_backfilled() { SlotWork::Backfill } else { SlotWork::Recovery };
             let due = match member.last_backfill.end() {
                 None => false,
                 Some(end) if *end == LastBackfill::last_place() => {
@@ -87,7 +88,7 @@ impl Pg {
                 }
                 Some(_) => member.missing.len() < BACKFILL_HEADS_MAX / 2,
             };
-            due.then_some(*osd)
+            (due && its_work == work).then_some(*osd)
         };
         self.recovery.members.iter().find_map(due)
     }
@@ -158,11 +159,6 @@ impl Pg {
         core.send_osd(*target, Envelope::new(message));
     }
 
-    /// A member does not take its part.
-    pub(super) fn drop_part(&mut self, osd: OsdId) {
-        self.recovery.part.take_if(|part| part.target == osd);
-    }
-
     /// What was sent to `osd`, or its answer, may be lost.
     pub(super) fn resume_part(&self, core: &mut Core, osd: OsdId) {
         if let (Some(part), Some(peering)) = (&self.recovery.part, self.led_peering())
@@ -187,12 +183,26 @@ impl Pg {
         // A part without objects takes no room: the last one lets a member serve that has all the others already.
         if core.is_backfill_full() && !message.heads.is_empty() {
             self.filling = None;
-            return self.refuse_backfill(core, conn, message.peering);
+            self.refuse_backfill(core, conn, message.peering);
+            return self.give_part_back(core, conn, &message);
         }
         self.fetch_rounds += 1;
         let round = self.fetch_rounds;
         self.filling = Some(Box::new(Filling { conn, message, to, own: BTreeMap::new(), round }));
         self.list_own(core, start, round);
+    }
+
+    /// The part is not taken: the primary begins it anew when there is work of that kind.
+    fn give_part_back(&self, core: &mut Core, conn: ConnId, message: &PgBackfill) {
+        let answer = PgBackfilled {
+            pg: self.id,
+            map_epoch: core.epoch(),
+            peering: message.peering,
+            to: Some(message.from.clone()),
+            at: self.info.last_update,
+            missing: Vec::new(),
+        };
+        core.send(conn, Envelope::new(answer));
     }
 
     fn list_own(&self, core: &mut Core, from: ObjectId, round: u32) {

@@ -342,7 +342,9 @@ impl Pg {
             self.forced = Forced::default();
             self.recovery.complete = true;
             self.recovered(core);
-        } else if self.seek_slots(core) && (self.next_object().is_some() || self.next_part().is_some()) {
+        } else if let Some(work) = self.seek_slots(core)
+            && (self.next_object().is_some() || self.next_part(work).is_some())
+        {
             core.pace.want(self.id);
         }
     }
@@ -361,14 +363,13 @@ impl Pg {
         }
         let busy = recovery.is_working() || !self.in_flight.is_empty();
         let fills = self.missing.is_empty() && recovery.is_filling();
-        (fills && (busy || self.next_object().is_some() || self.next_part().is_some())).then_some(SlotWork::Backfill)
+        (fills && (busy || self.next_object().is_some() || self.next_part(SlotWork::Backfill).is_some()))
+            .then_some(SlotWork::Backfill)
     }
 
     /// A turn of recovery: starts a few objects, or looks at the next part of a member that is filled.
     pub fn recover(&mut self, core: &mut Core) {
-        if self.led_peering().is_none() || !self.has_slots() {
-            return;
-        }
+        let (Some(_), Some(work)) = (self.led_peering(), self.reserved_work()) else { return };
         for started in 0..core.pace.single_start {
             match self.next_object().filter(|_| started == 0 || core.pace.has_room()) {
                 Some(head) => self.start_work(core, head),
@@ -379,7 +380,7 @@ impl Pg {
                 return;
             }
         }
-        if let Some(osd) = self.next_part() {
+        if let Some(osd) = self.next_part(work) {
             self.start_part(core, osd);
         }
         self.go_on_recovering(core);

@@ -99,8 +99,8 @@ fn clamped(base: u8, extra: usize, pool: &PgPool) -> u8 {
 }
 
 impl Pg {
-    /// Wants slots for the work that is to be done, or gives back those for work that is not. True if it may be done.
-    pub(super) fn seek_slots(&mut self, core: &mut Core) -> bool {
+    /// Wants slots for the work that is to be done, or gives back those for work that is not. The work, if it may be done.
+    pub(super) fn seek_slots(&mut self, core: &mut Core) -> Option<SlotWork> {
         let sought = self.work_to_do().filter(|work| !self.is_held_back(core, *work));
         let current = self.recovery.reservation.as_ref().map(|reservation| reservation.work);
         if current != sought {
@@ -111,12 +111,13 @@ impl Pg {
         } else if let Some(work) = sought {
             self.follow_priority(core, work);
         }
-        self.has_slots()
+        self.reserved_work()
     }
 
-    /// Whether it may work.
-    pub(super) fn has_slots(&self) -> bool {
-        self.recovery.reservation.as_ref().is_some_and(|reservation| reservation.step == Step::Reserved)
+    /// The work for which it has all slots.
+    pub(super) fn reserved_work(&self) -> Option<SlotWork> {
+        let reserved = self.recovery.reservation.as_ref().filter(|reservation| reservation.step == Step::Reserved);
+        reserved.map(|reservation| reservation.work)
     }
 
     /// Whether the cluster's flags forbid this work.
@@ -239,10 +240,7 @@ impl Pg {
             SlotAnswer::Granted if reservation.step == Step::Remote(from) => self.reserve_next(core),
             SlotAnswer::Granted => {}
             SlotAnswer::Revoked => self.slot_lost(core),
-            SlotAnswer::TooFull | SlotAnswer::Refused => {
-                self.drop_part(from);
-                self.wait_for_room(core);
-            }
+            SlotAnswer::TooFull | SlotAnswer::Refused => self.wait_for_room(core),
         }
     }
 
@@ -282,8 +280,8 @@ impl Pg {
         }
     }
 
-    /// This store is too full to be filled further: whoever has sent a part on this session hears it, even where it has no
-    /// slot here any more.
+    /// This store is too full to be filled further: whoever has asked, or sent a part, on this session hears it, even where
+    /// it has no slot here any more.
     pub(super) fn refuse_backfill(&mut self, core: &mut Core, conn: ConnId, peering: Epoch) {
         let (pg, map_epoch, work, answer) = (self.id, core.epoch(), SlotWork::Backfill, SlotAnswer::TooFull);
         core.send(conn, Envelope::new(PgReserved { pg, map_epoch, peering, work, answer }));

@@ -356,7 +356,8 @@ message! {
         heads: Vec<(Bytes, EVersion)>,
     }
 
-    /// The answer, durable: what differs counts as missing, everything else up to there as had.
+    /// The answer, durable: what differs counts as missing, everything else up to there as had. One that ends where the
+    /// part begins says that the part is to be looked at anew.
     PgBackfilled(0x4C0B, 1, 1) {
         /// The placement group.
         pg: PgId,

@@ -36,11 +36,12 @@ use admin::counters::Latency;
 use admin::ops::History;
 use base::hash::FixedHashMap;
 use base::{Duration, Epoch, Instant, OsdId, PgId};
+use bytes::Bytes;
 use maps::{OsdMap, OsdState};
 use qos::Way;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use store::{CommitId, ReadId, ReadRequest, StoreError, Transaction};
+use store::{AheadId, CommitId, ObjectId, ReadId, ReadRequest, StoreError, Transaction};
 use wire::messages::{Confirmed, SubCommit};
 use wire::net::{ConnId, Envelope, NetCommand};
 
@@ -65,6 +66,17 @@ pub enum Command {
         /// The changes.
         transaction: Transaction,
     },
+    /// Data for the store ahead of its transaction; `Osd::handle_ahead` says that this may come.
+    Ahead {
+        /// Names it.
+        id: AheadId,
+        /// Where in its object it will be written.
+        offset: u64,
+        /// The data.
+        data: Bytes,
+    },
+    /// That transaction is not going to come.
+    ForgetAhead(AheadId),
     /// A line for the log.
     Log {
         /// How bad it is.
@@ -123,6 +135,18 @@ pub struct BadReads {
 struct Committing {
     began: Instant,
     whose: CommitFor,
+    given: Given,
+}
+
+/// Whose data has been given to the store ahead: a piece of an object that is fetched.
+#[derive(Debug)]
+pub struct AheadFor {
+    /// The placement group.
+    pub pg: PgId,
+    /// The object.
+    pub head: ObjectId,
+    /// Tells the fetch from others of the same object.
+    pub round: u32,
     given: Given,
 }
 
@@ -224,6 +248,7 @@ pub struct Core {
     confirmations: Vec<(ConnId, Vec<Confirmed>)>,
     reads: FixedHashMap<u64, ReadFor>,
     commits: FixedHashMap<u64, Committing>,
+    ahead: FixedHashMap<u64, AheadFor>,
     /// How much work the store has, does a second, and may have at once.
     pub store_meter: StoreMeter,
     /// Of the commits since the last report.
@@ -293,6 +318,7 @@ impl Core {
             confirmations: Vec::new(),
             reads: FixedHashMap::default(),
             commits: FixedHashMap::default(),
+            ahead: FixedHashMap::default(),
             store_meter,
             commit_latency: Latency::default(),
             next_id: 1,
@@ -389,6 +415,29 @@ impl Core {
         self.push(Command::Commit { id: CommitId(self.next_id), transaction });
     }
 
+    /// Gives the store a piece of an object that is fetched, at `offset` of it, ahead of its transaction.
+    pub fn give_ahead(&mut self, pg: PgId, head: ObjectId, round: u32, offset: u64, data: Bytes) -> AheadId {
+        self.next_id += 1;
+        let given = self.store_meter.begin(self.now, data.len() as u64, Way::Besides);
+        self.ahead.insert(self.next_id, AheadFor { pg, head, round, given });
+        let id = AheadId(self.next_id);
+        self.push(Command::Ahead { id, offset, data });
+        id
+    }
+
+    /// What was left with such data, which has got there.
+    pub fn take_ahead(&mut self, id: AheadId) -> Option<AheadFor> {
+        let ahead = self.ahead.remove(&id.0)?;
+        self.store_meter.end(self.now, ahead.given);
+        Some(ahead)
+    }
+
+    /// Its transaction is not going to come.
+    pub fn forget_ahead(&mut self, id: AheadId) {
+        self.take_ahead(id);
+        self.push(Command::ForgetAhead(id));
+    }
+
     /// What was left with a read.
     pub fn take_read(&mut self, id: ReadId) -> Option<ReadFor> {
         let read = self.reads.remove(&id.0)?;
@@ -470,6 +519,6 @@ impl Core {
 
     /// Whether the store still owes completions.
     pub fn is_idle(&self) -> bool {
-        self.reads.is_empty() && self.commits.is_empty()
+        self.reads.is_empty() && self.commits.is_empty() && self.ahead.is_empty()
     }
 }

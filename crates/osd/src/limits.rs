@@ -63,6 +63,10 @@ pub const CLONE_OVERLAP_RANGES_MAX: usize = 1024;
 /// to every member, and clients' requests come between turns.
 pub const SNAP_TRIM_CLONES_PER_TURN: u64 = 8;
 
+/// Data of recovery of at least so many bytes goes to the store ahead of its transaction, if the store cares: two blocks are
+/// the least that can have a place of their own.
+pub const AHEAD_BYTES_MIN: usize = 8 << 10;
+
 /// Log entries that a PG keeps, within `osd_min_pg_log_entries` and `osd_max_pg_log_entries`: how far back a returning
 /// member is brought up to date without being filled. Entries not durable everywhere are never trimmed.
 pub const LOG_ENTRIES_MAX: usize = 2000;

@@ -10,7 +10,7 @@
 use crate::bench::Bench;
 use crate::boot::BootImage;
 use crate::config::OsdConfig;
-use crate::core::{Command, CommitFor, Core, Level};
+use crate::core::{AheadFor, Command, CommitFor, Core, Level};
 use crate::counters::StoreCounters;
 use crate::life::{Life, Record};
 use crate::limits::{ASK_AGAIN, BEACON_INTERVAL, MAP_WAITING_MAX};
@@ -30,7 +30,7 @@ use maps::OsdMap;
 use monclient::{Handled, MonClient, MonClientConfig, MonEvent};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use store::{CommitId, ReadId, ReadResult, StoreError};
+use store::{AheadId, CommitId, ReadId, ReadResult, StoreError};
 use wire::cephx::AuthName;
 use wire::messages::Message;
 use wire::messages::backoff_op::ACK_BLOCK;
@@ -315,6 +315,19 @@ impl Osd {
                     pg.handle_commit(&mut self.core, what);
                 }
             }
+        }
+        self.let_go_on();
+        self.run_queued();
+        self.run_copies();
+    }
+
+    /// A transaction's data is where the transaction will find it.
+    pub fn handle_ahead(&mut self, now: Instant, id: AheadId) {
+        self.core.advance(now);
+        let Some(AheadFor { pg, head, round, .. }) = self.core.take_ahead(id) else { return };
+        match self.pgs.get_mut(&pg) {
+            Some(pg) => pg.piece_is_ahead(&mut self.core, &head, round, id),
+            None => self.core.forget_ahead(id),
         }
         self.let_go_on();
         self.run_queued();

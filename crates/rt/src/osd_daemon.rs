@@ -211,6 +211,7 @@ impl OsdDaemon {
             match completion {
                 Completion::Read(id, result) => self.engine.handle_read(now, id, result),
                 Completion::Committed(id, result) => self.engine.handle_committed(now, id, result),
+                Completion::Ahead(id) => self.engine.handle_ahead(now, id),
             }
             any = true;
         }
@@ -261,6 +262,8 @@ impl Daemon for OsdDaemon {
                 Some(Command::Net(command)) => return Ok(Some(Output::Net(command))),
                 Some(Command::Read { id, request }) => self.store.submit_read(now, id, request),
                 Some(Command::Commit { id, transaction }) => self.store.submit_commit(now, id, transaction),
+                Some(Command::Ahead { id, offset, data }) => self.store.submit_ahead(now, id, offset, data),
+                Some(Command::ForgetAhead(id)) => self.store.forget_ahead(id),
                 Some(Command::Log { level, text }) => crate::log::line(level, &text),
                 Some(command @ (Command::Stopped | Command::BeginAgain)) => {
                     self.again.set(command == Command::BeginAgain);

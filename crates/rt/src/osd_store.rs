@@ -10,6 +10,7 @@ use crate::image;
 use admin::counters::{Counter, Gauge};
 use base::rng::SecretRng;
 use base::{Instant, OsdId};
+use bytes::Bytes;
 use osd::counters::StoreCounters;
 use osd::room::Room;
 use std::collections::BTreeMap;
@@ -19,8 +20,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use store::extent::{self, Label};
 use store::{
-    CommitId, Completion, ExtentOptions, ExtentStore, MemoryStore, ObjectStore, ReadId, ReadRequest, ReadResult,
-    StoreError, Transaction,
+    AheadId, CommitId, Completion, ExtentOptions, ExtentStore, MemoryStore, ObjectStore, ReadId, ReadRequest,
+    ReadResult, StoreError, Transaction,
 };
 use wire::types::Uuid;
 
@@ -176,6 +177,20 @@ impl OsdStore {
         match self {
             OsdStore::Memory { store, .. } => store.submit_read(now, id, request),
             OsdStore::Extent(drive) => drive.store.submit_read(now, id, request),
+        }
+    }
+
+    pub(crate) fn submit_ahead(&mut self, now: Instant, id: AheadId, offset: u64, data: Bytes) {
+        match self {
+            OsdStore::Memory { store, .. } => store.submit_ahead(now, id, offset, data),
+            OsdStore::Extent(drive) => drive.store.submit_ahead(now, id, offset, data),
+        }
+    }
+
+    pub(crate) fn forget_ahead(&mut self, id: AheadId) {
+        match self {
+            OsdStore::Memory { store, .. } => store.forget_ahead(id),
+            OsdStore::Extent(drive) => drive.store.forget_ahead(id),
         }
     }
 

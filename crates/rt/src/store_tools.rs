@@ -85,7 +85,7 @@ impl StoreReader {
             }
             match self.store.poll_completion() {
                 Some(Completion::Read(_, result)) => return Ok(result?),
-                Some(Completion::Committed(..)) | None => {}
+                Some(Completion::Committed(..) | Completion::Ahead(_)) | None => {}
             }
         }
     }

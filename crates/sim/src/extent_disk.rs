@@ -5,12 +5,13 @@
 
 use crate::sectors::Sectors;
 use base::{Duration, Instant, Rng};
+use bytes::Bytes;
 use device::{Device, DeviceModel, IoId as RequestId, IoKind};
 use std::collections::{BTreeMap, VecDeque};
 use store::extent::device::{Io, IoId};
 use store::extent::layout::Areas;
 use store::extent::{ExtentOptions, ExtentStore, Label, check, format, open};
-use store::{CommitId, Completion, ObjectStore, ReadId, ReadRequest, ReadResult, StoreError, Transaction};
+use store::{AheadId, CommitId, Completion, ObjectStore, ReadId, ReadRequest, ReadResult, StoreError, Transaction};
 use wire::types::Uuid;
 
 /// Small, so that checkpoints are frequent and the log's ring goes around often.
@@ -81,6 +82,20 @@ impl ExtentDisk {
     pub(crate) fn commit(&mut self, now: Instant, id: CommitId, transaction: Transaction) {
         if let Some(store) = &mut self.store {
             store.submit_commit(now, id, transaction);
+        }
+    }
+
+    /// Takes data ahead of its transaction.
+    pub(crate) fn give_ahead(&mut self, now: Instant, id: AheadId, offset: u64, data: Bytes) {
+        if let Some(store) = &mut self.store {
+            store.submit_ahead(now, id, offset, data);
+        }
+    }
+
+    /// That transaction is not going to come.
+    pub(crate) fn forget_ahead(&mut self, id: AheadId) {
+        if let Some(store) = &mut self.store {
+            store.forget_ahead(id);
         }
     }
 

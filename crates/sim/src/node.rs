@@ -8,7 +8,7 @@ use crate::extent_disk::ExtentDisk;
 use crate::network::{PipeId, Side};
 use crate::world::Event;
 use base::{Duration, Epoch, Instant, Rng};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use client::Client;
 use core::net::SocketAddr;
 use maps::OsdMap;
@@ -16,7 +16,7 @@ use mon::{BatchWrites, Mon, PersistId};
 use osd::Osd;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use store::{CommitId, ReadId, ReadRequest, ReadResult, StoreError, Transaction};
+use store::{AheadId, CommitId, ReadId, ReadRequest, ReadResult, StoreError, Transaction};
 use wire::auth::Auth;
 use wire::msgr::{Messenger, StreamId};
 use wire::net::{NetCommand, NetEvent};
@@ -117,6 +117,8 @@ pub(crate) enum Output {
     Net(NetCommand),
     Read(ReadId, ReadRequest),
     Commit(CommitId, Transaction),
+    Ahead(AheadId, u64, Bytes),
+    ForgetAhead(AheadId),
     Persist(PersistId, BatchWrites),
     Log(String),
     Stopped,
@@ -190,6 +192,8 @@ impl Engine {
                 osd::Command::Net(command) => Output::Net(command),
                 osd::Command::Read { id, request } => Output::Read(id, request),
                 osd::Command::Commit { id, transaction } => Output::Commit(id, transaction),
+                osd::Command::Ahead { id, offset, data } => Output::Ahead(id, offset, data),
+                osd::Command::ForgetAhead(id) => Output::ForgetAhead(id),
                 osd::Command::Log { text, .. } => Output::Log(text),
                 osd::Command::Stopped => Output::Stopped,
                 osd::Command::BeginAgain => Output::BeginAgain,

@@ -425,6 +425,14 @@ impl World {
                 disk.commit(now, commit, transaction);
                 return self.let_disk_work(id);
             }
+            (Output::Ahead(ahead, offset, data), Disk::Extent(disk)) => {
+                disk.give_ahead(now, ahead, offset, data);
+                return self.let_disk_work(id);
+            }
+            // A disk of memory takes data with its transaction.
+            (Output::Ahead(ahead, ..), Disk::Osd(_)) => (now, Stored::Completed(store::Completion::Ahead(ahead))),
+            (Output::ForgetAhead(ahead), Disk::Extent(disk)) => return disk.forget_ahead(ahead),
+            (Output::ForgetAhead(_), Disk::Osd(_)) => return,
             (Output::Read(read, request), Disk::Extent(disk)) => {
                 disk.ask(now, read, request);
                 return self.let_disk_work(id);

@@ -5,7 +5,7 @@
 
 mod splits;
 
-use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
+use crate::contract::{AheadId, CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::id::{CollectionId, ObjectId};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::read::{AttrsWant, Extent, ListWant, ObjectView, ObjectWant, OmapWant, ReadRequest, ReadResult, ReadWhat};
@@ -25,6 +25,7 @@ pub fn run<S: ObjectStore>(make: impl Fn() -> S) {
         listings_are_ordered_and_resume,
         a_bad_transaction_changes_nothing,
         commits_of_a_collection_complete_in_order,
+        data_given_ahead_is_what_its_transaction_brings,
         splits::ranges_change_their_collection,
         splits::bad_parts_change_nothing,
         splits::what_follows_a_split_waits_for_it,
@@ -277,9 +278,32 @@ fn commits_of_a_collection_complete_in_order(d: &mut Driver<'_>) {
         match completion {
             Completion::Committed(id, result) => commits.push((id.0, result)),
             Completion::Read(_, Ok(ReadResult::Object(view))) => size = Some(view.size),
-            Completion::Read(_, other) => panic!("an object's read gives its view: {other:?}"),
+            other => panic!("an object's read gives its view: {other:?}"),
         }
     }
     assert_eq!(commits, (1000..1010).map(|i| (i, Ok(()))).collect::<Vec<_>>());
     assert_eq!(size, Some(10), "a read sees what was submitted before it");
+}
+
+fn data_given_ahead_is_what_its_transaction_brings(d: &mut Driver<'_>) {
+    d.commit(Transaction::create(PG)).expect("new");
+    let o = object("ahead");
+    for (number, (offset, len)) in [(0, 100), (0, 300_000), (4096, 200_000), (50, 150_000)].into_iter().enumerate() {
+        let (kept, forgotten) = (AheadId(2 * number as u64), AheadId(2 * number as u64 + 1));
+        let data = Bytes::from(vec![number as u8 + 1; len]);
+        for id in [kept, forgotten] {
+            d.store.submit_ahead(Instant::ZERO, id, offset, data.clone());
+            assert_eq!(d.store.poll_completion(), Some(Completion::Ahead(id)));
+        }
+        assert_ne!(d.data(&o, offset, len as u64), data, "nothing is changed yet");
+        d.store.forget_ahead(forgotten);
+        let mut t = Transaction::new(PG);
+        t.push_ahead(&o, Op::Write(offset, data.clone()), kept);
+        assert_eq!(d.commit(t), Ok(()));
+        assert_eq!(d.data(&o, offset, len as u64), data);
+        let mut t = Transaction::new(PG);
+        t.push_ahead(&o, Op::Write(offset, data.clone()), forgotten);
+        assert_eq!(d.commit(t), Ok(()), "what is forgotten goes with its transaction");
+        assert_eq!(d.data(&o, offset, len as u64), data);
+    }
 }

@@ -6,6 +6,7 @@
 use crate::read::{ReadRequest, ReadResult};
 use crate::transaction::Transaction;
 use base::Instant;
+use bytes::Bytes;
 
 /// Names one submitted transaction; the caller's choice, unique while in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -14,6 +15,10 @@ pub struct CommitId(pub u64);
 /// Names one submitted read; the caller's choice, unique while in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReadId(pub u64);
+
+/// Names data that is given ahead of its transaction; the caller's choice, used once as long as the store is open.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AheadId(pub u64);
 
 /// Why a store did not do what it was asked, by blame.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -51,6 +56,8 @@ pub enum Completion {
     Committed(CommitId, Result<(), StoreError>),
     /// A read is answered.
     Read(ReadId, Result<ReadResult, StoreError>),
+    /// The transaction of this data may come: it will not have to wait for the data, or the data goes with it.
+    Ahead(AheadId),
 }
 
 /// A store of objects.
@@ -63,6 +70,15 @@ pub trait ObjectStore {
 
     /// Takes a read.
     fn submit_read(&mut self, now: Instant, id: ReadId, request: ReadRequest);
+
+    /// Takes data that a transaction is going to write at `offset` of an object, so that large data is on its way before
+    /// others share a commit with it; `Completion::Ahead` says when the transaction should come. Nothing is changed before
+    /// that: it brings the data once more, and names this (`Transaction::push_ahead`). As with a commit, nothing keeps the
+    /// caller's buffer alive.
+    fn submit_ahead(&mut self, now: Instant, id: AheadId, offset: u64, data: Bytes);
+
+    /// The transaction is not going to come. Completions of the data may still.
+    fn forget_ahead(&mut self, id: AheadId);
 
     /// The next completion, if there is one.
     fn poll_completion(&mut self) -> Option<Completion>;

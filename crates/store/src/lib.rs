@@ -23,7 +23,7 @@ pub mod read;
 pub mod transaction;
 
 pub use base::SnapId;
-pub use contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
+pub use contract::{AheadId, CommitId, Completion, ObjectStore, ReadId, StoreError};
 pub use extent::{ExtentOptions, ExtentStore};
 pub use hash_range::HashRange;
 pub use id::{CollectionId, ObjectId, RECORD, STAGED};

@@ -5,7 +5,7 @@
 //!
 //! Invariant: each op's object index is inside `objects`; the constructors and the decoder see to it.
 
-use crate::contract::StoreError;
+use crate::contract::{AheadId, StoreError};
 use crate::hash_range::HashRange;
 use crate::id::RECORD;
 use crate::id::{CollectionId, ObjectId};
@@ -113,6 +113,9 @@ pub struct Transaction {
     pub objects: Vec<ObjectId>,
     /// The changes, in order.
     pub ops: Vec<(u16, Op)>,
+    /// By their places among the ops, writes of data that the store has been given ahead. This is between the store and its
+    /// user: it does not travel.
+    pub ahead: Vec<(usize, AheadId)>,
 }
 
 impl Op {
@@ -128,8 +131,8 @@ const CARRIED_BYTES_MIN: usize = 512;
 impl Transaction {
     /// No changes to `collection` yet.
     pub fn new(collection: CollectionId) -> Transaction {
-        let (parts, objects, ops) = (Vec::new(), Vec::new(), Vec::new());
-        Transaction { collection, create: false, remove: false, parts, objects, ops }
+        let (parts, objects, ops, ahead) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Transaction { collection, create: false, remove: false, parts, objects, ops, ahead }
     }
 
     /// Refuses what cannot be done as a whole, for a store to ask before it does anything. `exists` says whether it has
@@ -173,10 +176,14 @@ impl Transaction {
         self.ops.is_empty() && self.parts.is_empty() && !self.create && !self.remove
     }
 
-    /// Bytes of objects' data that it writes.
+    /// Bytes of objects' data that it writes and of which the store has not been given any ahead.
     pub fn data_bytes(&self) -> u64 {
-        let written = |(_, op): &(u16, Op)| if let Op::Write(_, data) = op { data.len() as u64 } else { 0 };
-        self.ops.iter().map(written).sum()
+        let is_ahead = |at: usize| self.ahead.iter().any(|(op, _)| *op == at);
+        let written = |(at, (_, op)): (usize, &(u16, Op))| match op {
+            Op::Write(_, data) if !is_ahead(at) => data.len() as u64,
+            _ => 0,
+        };
+        self.ops.iter().enumerate().map(written).sum()
     }
 
     /// The index of `object` in the table, which it joins if need be.
@@ -195,6 +202,12 @@ impl Transaction {
     pub fn push(&mut self, object: &ObjectId, op: Op) {
         let at = self.object(object);
         self.ops.push((at, op));
+    }
+
+    /// Appends a write of data that the store has been given ahead, under this name.
+    pub fn push_ahead(&mut self, object: &ObjectId, op: Op, id: AheadId) {
+        self.ahead.push((self.ops.len(), id));
+        self.push(object, op);
     }
 
     /// Appends a copy of `from` to `to`.

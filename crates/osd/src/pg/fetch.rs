@@ -1,7 +1,8 @@
 //! Copying a missing object from another holder, and letting others copy from here.
 //!
 //! Whoever lacks the object asks, piece by piece, one life after the other, the head first; the source answers from its
-//! store and remembers nothing. Pieces of what does not come as one lie aside (`STAGED`) until everything is here; one
+//! store and remembers nothing. Data that has come goes to the store at once, ahead of its transaction: clients do not wait
+//! for it when they share a commit with that. Pieces of what does not come as one lie aside (`STAGED`) until everything is here; one
 //! transaction then puts the object, its clones and their part of the index of snapshots in place and takes it out of
 //! the missing set.
 //!
@@ -19,7 +20,7 @@ use super::missing::Need;
 use super::snaps::{index_entries, index_object};
 use super::{Pg, PgCommit, PgRead};
 use crate::core::{CommitFor, Core, Level};
-use crate::limits::{PUSH_BYTES_MAX, PUSH_OMAP_ENTRIES_MAX};
+use crate::limits::{AHEAD_BYTES_MIN, PUSH_BYTES_MAX, PUSH_OMAP_ENTRIES_MAX};
 use crate::ops::clones::Clones;
 use crate::ops::state::{INFO_ATTR, ObjectInfo};
 use crate::pull_pace::Pulled;
@@ -27,7 +28,10 @@ use base::{Bug, EVersion, Epoch, OsdId, SnapId};
 use bytes::Bytes;
 use maps::tenants::TenantId;
 use std::collections::{BTreeSet, VecDeque};
-use store::{AttrsWant, Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat, StoreError};
+use store::{
+    AheadId, AttrsWant, Extent, ObjectId, ObjectView, ObjectWant, OmapWant, Op, ReadRequest, ReadWhat, StoreError,
+    Transaction,
+};
 use wire::messages::{PgHurry, PgPull, PgPush, PgRecovered};
 use wire::net::{ConnId, Envelope};
 use wire::{Decode, Encode};
@@ -39,6 +43,26 @@ pub struct Asker {
     pub conn: ConnId,
     /// The hold under which it keeps the object still.
     pub hold: u32,
+}
+
+/// A life's piece, or all of it, as it came, and whether its data is in the store already.
+#[derive(Debug)]
+struct Came {
+    life: ObjectId,
+    ops: Vec<Op>,
+    ahead: Option<AheadId>,
+}
+
+impl Came {
+    /// Adds its changes to a transaction, to this object.
+    fn push(self, to: &ObjectId, t: &mut Transaction) {
+        for op in self.ops {
+            match self.ahead {
+                Some(id) if matches!(op, Op::Write(..)) => t.push_ahead(to, op, id),
+                _ => t.push(to, op),
+            }
+        }
+    }
 }
 
 /// An object on its way here.
@@ -66,8 +90,10 @@ pub struct Fetch {
     record: Bytes,
     /// Lives to be copied after it.
     left: VecDeque<ObjectId>,
+    /// The piece that has come last, while its data is on its way to the store.
+    arriving: Option<(AheadId, Box<PgPush>)>,
     /// What came in one piece, and its bytes.
-    in_hand: Vec<(ObjectId, Vec<Op>)>,
+    in_hand: Vec<Came>,
     in_hand_bytes: u64,
     /// What lies aside, whole or in part.
     staged: Vec<ObjectId>,
@@ -97,6 +123,7 @@ impl Fetch {
             omap_after: Bytes::new(),
             record: Bytes::new(),
             left: VecDeque::new(),
+            arriving: None,
             in_hand: Vec::new(),
             in_hand_bytes: 0,
             staged: Vec::new(),
@@ -115,6 +142,7 @@ impl Fetch {
             && self.peering == push.peering
             && self.round == push.round
             && self.life == *life
+            && self.arriving.is_none()
             && (push.unknown || self.offset == push.offset)
     }
 
@@ -194,7 +222,8 @@ impl Pg {
             }
             (Some(Lost::Reverted(to)), Some(own)) if own.version == to => {
                 let info = ObjectInfo { version: fetch.need.version, ..own };
-                fetch.in_hand.push((head.clone(), vec![Op::SetAttr(INFO_ATTR, info.to_bytes())]));
+                let ops = vec![Op::SetAttr(INFO_ATTR, info.to_bytes())];
+                fetch.in_hand.push(Came { life: head.clone(), ops, ahead: None });
                 fetch.theirs = Some(info);
             }
             _ => return self.fetch_failed(core, head),
@@ -237,15 +266,20 @@ impl Pg {
         let Some(fetch) = self.fetching.get_mut(head).filter(|fetch| !fetch.urgent) else { return };
         fetch.urgent = true;
         let (map_epoch, peering) = (core.epoch(), fetch.peering);
-        core.send_osd(
-            fetch.source,
-            Envelope::new(PgHurry { pg: self.id, map_epoch, peering, object: head.to_bytes() }),
-        );
+        let message = PgHurry { pg: self.id, map_epoch, peering, object: head.to_bytes() };
+        core.send_osd(fetch.source, Envelope::new(message));
+        if let Some((id, push)) = fetch.arriving.take() {
+            // Other data may be before it.
+            core.forget_ahead(id);
+            self.take_piece(core, head, *push, None);
+        }
     }
 
     /// An object is not wanted any more, or not from there: forgets it, and what lies aside of it.
     pub(super) fn abandon_fetch(&mut self, core: &mut Core, head: &ObjectId) {
         let Some(fetch) = self.fetching.remove(head) else { return };
+        let ahead = fetch.in_hand.iter().filter_map(|came| came.ahead);
+        ahead.chain(fetch.arriving.iter().map(|(id, _)| *id)).for_each(|id| core.forget_ahead(id));
         if self.exists && !fetch.staged.is_empty() {
             let mut t = self.transaction();
             fetch.staged.iter().for_each(|life| t.push(&life.staged(), Op::Remove));
@@ -400,10 +434,25 @@ impl Pg {
             fetch.plan_clones(&head);
         }
         self.count_recovered(push.bytes.len(), push.omap.len());
-        self.take_piece(core, &head, push);
+        let fetch = self.fetching.get_mut(&head).expect("it was just there");
+        if push.exists && push.bytes.len() >= AHEAD_BYTES_MIN && !fetch.urgent {
+            let id = core.give_ahead(self.id, head, fetch.round, push.offset, push.bytes.clone());
+            fetch.arriving = Some((id, Box::new(push)));
+        } else {
+            self.take_piece(core, &head, push, None);
+        }
     }
 
-    fn take_piece(&mut self, core: &mut Core, head: &ObjectId, mut push: PgPush) {
+    /// The data of a piece is in the store.
+    pub(crate) fn piece_is_ahead(&mut self, core: &mut Core, head: &ObjectId, round: u32, id: AheadId) {
+        let fetch = self.fetching.get_mut(head).filter(|fetch| fetch.round == round);
+        match fetch.and_then(|fetch| fetch.arriving.take_if(|(arriving, _)| *arriving == id)) {
+            Some((_, push)) => self.take_piece(core, head, *push, Some(id)),
+            None => core.forget_ahead(id),
+        }
+    }
+
+    fn take_piece(&mut self, core: &mut Core, head: &ObjectId, mut push: PgPush, ahead: Option<AheadId>) {
         let fetch = self.fetching.get_mut(head).expect("the caller has found it");
         let first = fetch.offset == 0 && fetch.omap_after.is_empty();
         let (end, bytes) = (push.offset + push.bytes.len() as u64, push.bytes.len() as u64);
@@ -421,24 +470,25 @@ impl Pg {
             None
         } else {
             let ops = piece_ops(push, first, last.then(|| fetch.record.clone()));
+            let came = Came { life: life.clone(), ops, ahead };
             if first && last && fetch.in_hand_bytes + bytes <= PUSH_BYTES_MAX {
                 fetch.in_hand_bytes += bytes;
-                fetch.in_hand.push((life.clone(), ops));
+                fetch.in_hand.push(came);
                 None
             } else {
                 if first {
                     fetch.staged.push(life.clone());
                 }
-                Some(ops)
+                Some(came)
             }
         };
         let next = if last { fetch.left.pop_front() } else { Some(life.clone()) };
         if let Some(next) = next.clone().filter(|_| last) {
             (fetch.life, fetch.offset, fetch.omap_after) = (next, 0, Bytes::new());
         }
-        if let Some(ops) = aside {
+        if let Some(came) = aside {
             let mut t = self.transaction();
-            ops.into_iter().for_each(|op| t.push(&life.staged(), op));
+            came.push(&life.staged(), &mut t);
             core.commit(CommitFor::Pg(self.id, PgCommit::Nothing), t);
         }
         if next.is_some() { self.pull_piece(core, head) } else { self.put_in_place(core, head) }
@@ -448,8 +498,9 @@ impl Pg {
     fn put_in_place(&mut self, core: &mut Core, head: &ObjectId) {
         let fetch = self.fetching.remove(head).expect("the caller has found it");
         let mut t = self.transaction();
-        for (life, ops) in fetch.in_hand {
-            ops.into_iter().for_each(|op| t.push(&life, op));
+        for came in fetch.in_hand {
+            let life = came.life.clone();
+            came.push(&life, &mut t);
         }
         for life in &fetch.staged {
             t.rename(&life.staged(), life);

@@ -516,6 +516,8 @@ impl Cluster {
                         node.store.submit_commit(self.now, id, transaction);
                     }
                 },
+                Command::Ahead { id, offset, data } => node.store.submit_ahead(self.now, id, offset, data),
+                Command::ForgetAhead(id) => node.store.forget_ahead(id),
                 Command::Log { text, level } => self.log.push(format!("osd.{id} {level:?}: {text}")),
                 Command::Stopped => {
                     self.kill(id);
@@ -652,6 +654,7 @@ impl Cluster {
         match node.store.poll_completion() {
             Some(Completion::Committed(id, result)) => node.osd.handle_committed(self.now, id, result),
             Some(Completion::Read(id, result)) => node.osd.handle_read(self.now, id, result),
+            Some(Completion::Ahead(id)) => node.osd.handle_ahead(self.now, id),
             None => return false,
         }
         node.osd.check_invariants();

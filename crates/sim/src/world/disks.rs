@@ -38,6 +38,7 @@ impl World {
             (Engine::Osd(osd), _, Stored::Completed(Completion::Read(read, result))) => {
                 osd.handle_read(now, read, result);
             }
+            (Engine::Osd(osd), _, Stored::Completed(Completion::Ahead(ahead))) => osd.handle_ahead(now, ahead),
             (Engine::Mon(mon), Disk::Mon(disk), Stored::Persisted) => {
                 let batch = disk.persisted();
                 mon.handle_persisted(now, batch);

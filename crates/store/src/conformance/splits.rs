@@ -166,7 +166,7 @@ pub(super) fn what_follows_a_split_waits_for_it(d: &mut Driver<'_>) {
                 committed += 1;
             }
             Completion::Read(_, Ok(ReadResult::Object(view))) => size = Some(view.size),
-            Completion::Read(_, other) => panic!("an object's read gives its view: {other:?}"),
+            other => panic!("an object's read gives its view: {other:?}"),
         }
     }
     assert_eq!((committed, size), (4, Some(1)));

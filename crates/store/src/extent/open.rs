@@ -239,7 +239,7 @@ fn replay_entry(device: &mut dyn ReadAt, db: &mut Db, salt: u64, bytes: &Bytes, 
         Entry::Transaction { transaction, given, direct } => {
             let given_runs = given.len();
             execute::check(db, &transaction).map_err(|_| Malformed::new("log", "has an impossible transaction"))?;
-            let rules = Rules { direct_min: usize::MAX };
+            let rules = Rules { direct_min: usize::MAX, lying: &[] };
             let outcome = settle(device, db, |db| {
                 let before = Before { given: given.iter().copied().collect(), direct: direct.clone(), unsure };
                 execute::run(db, &transaction, rules, Some(before))

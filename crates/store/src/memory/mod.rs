@@ -10,7 +10,7 @@ mod image;
 mod key;
 mod object;
 
-use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
+use crate::contract::{AheadId, CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::hash_range::HashRange;
 use crate::id::{CollectionId, ObjectId};
 use crate::limits::LIST_OBJECTS_MAX;
@@ -226,6 +226,13 @@ impl ObjectStore for MemoryStore {
         let result = self.read(&request);
         self.completions.push_back(Completion::Read(id, result));
     }
+
+    /// There is nothing to be gained here.
+    fn submit_ahead(&mut self, _now: Instant, id: AheadId, _offset: u64, _data: Bytes) {
+        self.completions.push_back(Completion::Ahead(id));
+    }
+
+    fn forget_ahead(&mut self, _id: AheadId) {}
 
     fn poll_completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use store::extent::layout::{Areas, BLOCK, Geometry};
 use store::extent::{ExtentOptions, ExtentStore, Label, check, format, open};
 use store::{
-    AttrsWant, CollectionId, CommitId, Completion, Extent, ListWant, ObjectStore, ObjectView, ObjectWant, OmapWant,
-    ReadId, ReadRequest, ReadResult, ReadWhat, StoreError, Transaction,
+    AheadId, AttrsWant, CollectionId, CommitId, Completion, Extent, ListWant, ObjectStore, ObjectView, ObjectWant,
+    OmapWant, Op, ReadId, ReadRequest, ReadResult, ReadWhat, StoreError, Transaction,
 };
 use wire::types::Uuid;
 
@@ -54,13 +54,14 @@ pub(crate) struct Driven {
     pub(crate) rng: Rng,
     completions: VecDeque<Completion>,
     next_read: u64,
+    next_ahead: u64,
 }
 
 impl Driven {
     pub(crate) fn open(media: Vec<u8>, options: ExtentOptions, rng: Rng) -> Driven {
         let mut still = Still(media);
         let store = open(&mut still, options).expect("it opens");
-        Driven { store, disk: Disk::new(still.0), rng, completions: VecDeque::new(), next_read: 1 << 40 }
+        Driven { store, disk: Disk::new(still.0), rng, completions: VecDeque::new(), next_read: 1 << 40, next_ahead: 0 }
     }
 
     pub(crate) fn new() -> Driven {
@@ -112,6 +113,24 @@ impl Driven {
         }
     }
 
+    /// Gives the store some of a transaction's data ahead, which some is forgotten of, and may let it get there.
+    pub(crate) fn give_ahead(&mut self, rng: &mut Rng, transaction: &mut Transaction) {
+        let Transaction { ops, ahead, .. } = transaction;
+        for (at, (_, op)) in ops.iter().enumerate() {
+            let (Op::Write(offset, data), true) = (op, rng.chance(1, 2)) else { continue };
+            self.next_ahead += 1;
+            let id = AheadId(self.next_ahead);
+            self.store.submit_ahead(Instant::ZERO, id, *offset, data.clone());
+            for _ in 0..rng.below(4) {
+                self.step();
+            }
+            match rng.below(6) {
+                0 => self.store.forget_ahead(id),
+                _ => ahead.push((at, id)),
+            }
+        }
+    }
+
     pub(crate) fn ask(&mut self, request: ReadRequest) -> Result<ReadResult, StoreError> {
         self.next_read += 1;
         let id = ReadId(self.next_read);
@@ -142,6 +161,14 @@ impl ObjectStore for Driven {
 
     fn submit_read(&mut self, now: Instant, id: ReadId, request: ReadRequest) {
         self.store.submit_read(now, id, request);
+    }
+
+    fn submit_ahead(&mut self, now: Instant, id: AheadId, offset: u64, data: Bytes) {
+        self.store.submit_ahead(now, id, offset, data);
+    }
+
+    fn forget_ahead(&mut self, id: AheadId) {
+        self.store.forget_ahead(id);
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {

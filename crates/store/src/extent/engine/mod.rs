@@ -3,10 +3,11 @@
 //! Owns the order of work between commits, reads and checkpoints; refuses to know what a transaction means.
 //!
 //! Read next: `store` (the engine itself), `submissions` (transactions and reads in their turn) and `out_of_line` (those
-//! too long for the log), `placing` (data goes from the log to its place), `background` and `checkpoint` (the log's content
+//! too long for the log), `ahead` (large data goes to its place before its transaction), `placing` (data goes from the log to its place), `background` and `checkpoint` (the log's content
 //! becomes the tree's), `untold` (the device hears what is free), `fetching`, `jobs` and `long_reads` (what comes from the
 //! device).
 
+mod ahead;
 mod background;
 pub(crate) mod checkpoint;
 mod fetching;

@@ -49,7 +49,8 @@ impl ExtentStore {
         Ok(())
     }
 
-    fn hand_out(&mut self, blocks: u64) -> Result<Vec<BlockRun>, Fault> {
+    /// So many blocks, in as few runs as there are.
+    pub(super) fn hand_out(&mut self, blocks: u64) -> Result<Vec<BlockRun>, Fault> {
         if self.db.space.free_for_data() < blocks {
             return Err(Fault::Room);
         }

@@ -7,13 +7,14 @@
 //!
 //! Read next: `submissions`, `log` (when a commit is durable), `background`.
 
+use super::ahead::Ahead;
 use super::checkpoint::Checkpoint;
 use super::figures::{ExtentCounts, ExtentOptions, Usage};
 use super::jobs::{Jobs, PieceId};
 use super::long_reads::LongReads;
 use super::placing::Placing;
 use super::untold::Untold;
-use crate::contract::{CommitId, Completion, ObjectStore, ReadId, StoreError};
+use crate::contract::{AheadId, CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId, ROUNDED_BYTES_MIN};
 use crate::extent::layout::{BLOCK, BlockRun, Geometry};
 use crate::extent::log::body::Lying;
@@ -44,6 +45,10 @@ pub(super) enum Purpose {
         first: u64,
     },
     GroupFlush,
+    Ahead {
+        of: AheadId,
+        bytes: usize,
+    },
     FetchPage(PagePtr),
     FetchData(u64, u32),
     Piece {
@@ -86,6 +91,7 @@ pub struct ExtentStore {
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) checkpoint_wanted: bool,
     pub(super) placing: Placing,
+    pub(super) ahead: Ahead,
     pub(super) superblocks_left: usize,
     /// The checkpoint's flush is under way, or its superblocks are.
     pub(super) ending: bool,
@@ -125,6 +131,7 @@ impl ExtentStore {
             checkpoint: None,
             checkpoint_wanted: false,
             placing: Placing::default(),
+            ahead: Ahead::default(),
             superblocks_left: 0,
             ending: false,
             again: false,
@@ -245,6 +252,7 @@ impl ExtentStore {
                 self.group_went_on(flush);
             }
             Purpose::GroupFlush => self.finish_group(true),
+            Purpose::Ahead { of, bytes } => self.piece_is_ahead(of, bytes),
             Purpose::Placing(first) => self.placed(first),
             Purpose::Background(run) => {
                 self.db.in_place(run);
@@ -297,6 +305,7 @@ impl ExtentStore {
         let waiting = self.log.abandon();
         let waiting = waiting.into_iter().map(|(id, result)| (id, result.and(Err(StoreError::Device)))).collect();
         self.tell(waiting);
+        self.abandon_ahead();
         self.checkpoint = None;
         self.again = false;
         for (_, queue) in core::mem::take(&mut self.queues) {
@@ -376,6 +385,15 @@ impl ObjectStore for ExtentStore {
     fn submit_read(&mut self, now: Instant, id: ReadId, request: ReadRequest) {
         self.untold.note_asked(now);
         self.submit(request.collection, Pending::Read(id, request));
+    }
+
+    fn submit_ahead(&mut self, now: Instant, id: AheadId, offset: u64, data: Bytes) {
+        self.untold.note_asked(now);
+        self.give_ahead(id, offset, &data);
+    }
+
+    fn forget_ahead(&mut self, id: AheadId) {
+        self.forget(id);
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {

@@ -54,7 +54,9 @@ impl ExtentStore {
 
     /// Makes a transaction's changes. A fault changes nothing.
     pub(super) fn carry_out(&mut self, transaction: &Transaction, direct_min: usize) -> Result<Outcome, Fault> {
-        let outcome = execute::run(&mut self.db, transaction, Rules { direct_min }, None)?;
+        let lying = self.lies_ahead(transaction)?;
+        let outcome = execute::run(&mut self.db, transaction, Rules { direct_min, lying: &lying }, None)?;
+        self.take_over(transaction, &lying);
         self.counts.transactions += 1;
         Ok(outcome)
     }
@@ -78,9 +80,13 @@ impl ExtentStore {
                     // What follows may build on it.
                     self.halted.insert(transaction.collection, error.clone());
                 }
+                self.forget_ahead_of(transaction);
                 Err(error)
             }
-            Err(Fault::Room) if !self.room_may_come() => Err(StoreError::NoSpace),
+            Err(Fault::Room) if !self.room_may_come() => {
+                self.forget_ahead_of(transaction);
+                Err(StoreError::NoSpace)
+            }
             Err(Fault::Room) => {
                 self.checkpoint_wanted = true;
                 return false;
@@ -105,6 +111,7 @@ impl ExtentStore {
             || self.checkpoint.is_some()
             || !self.db.trash.is_empty()
             || !self.leaving.is_empty()
+            || self.ahead.gives_back()
             || frees(&self.db.active)
             || self.requests.values().any(|purpose| matches!(purpose, Purpose::Discard(_)))
             || self.pages_at_stake() > self.room_for_pages() / 2

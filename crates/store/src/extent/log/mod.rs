@@ -194,6 +194,11 @@ impl Log {
         self.next.sequence
     }
 
+    /// Data that is written already belongs to the next group, which makes it durable.
+    pub(crate) fn add_written(&mut self) {
+        self.building.had_direct = true;
+    }
+
     /// Whether a group is on its way.
     pub(crate) fn is_busy(&self) -> bool {
         self.group.is_some()

@@ -8,7 +8,7 @@
 //! on it.
 
 use crate::contract::StoreError;
-use crate::extent::layout::BlockRun;
+use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::log::record::DirectWrite;
 use crate::extent::objects::object::Object;
 use crate::extent::state::collection::{Collection, Stretch};
@@ -25,9 +25,19 @@ use std::sync::Arc;
 
 /// How a transaction is to be run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct Rules<'a> {
     /// The middle of a write of at least so many bytes goes to its place directly; smaller ones go by the log.
     pub(crate) direct_min: usize,
+    /// What lies in its place already.
+    pub(crate) lying: &'a [Lying],
+}
+
+/// The whole blocks of a write, in their place before the transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Lying {
+    /// Which write, by its place among the ops.
+    pub(crate) op: usize,
+    pub(crate) runs: Vec<BlockRun>,
 }
 
 /// What a log entry knows of the first time.
@@ -76,7 +86,7 @@ pub(crate) struct Slot {
 /// A transaction under way.
 pub(crate) struct Work<'a> {
     pub(crate) db: &'a mut Db,
-    pub(crate) rules: Rules,
+    pub(crate) rules: Rules<'a>,
     pub(crate) before: Option<Before>,
     slots: Vec<Slot>,
     /// The slot of each object of the transaction's table.
@@ -197,7 +207,7 @@ fn drop_stretch(db: &mut Db, stretch: Stretch) {
 }
 
 /// Runs a transaction that `check` has let pass.
-pub(crate) fn run(db: &mut Db, t: &Transaction, rules: Rules, before: Option<Before>) -> Result<Outcome, Fault> {
+pub(crate) fn run(db: &mut Db, t: &Transaction, rules: Rules<'_>, before: Option<Before>) -> Result<Outcome, Fault> {
     if t.remove {
         remove_collection(db, t);
         return Ok(Outcome::default());
@@ -264,7 +274,7 @@ pub(crate) fn clear(db: &mut Db, stretch: Stretch, count: u32) -> Result<(), Fau
 }
 
 impl<'a> Work<'a> {
-    fn new(db: &'a mut Db, rules: Rules, before: Option<Before>, next_number: u64) -> Work<'a> {
+    fn new(db: &'a mut Db, rules: Rules<'a>, before: Option<Before>, next_number: u64) -> Work<'a> {
         Work {
             db,
             rules,
@@ -492,13 +502,16 @@ impl<'a> Work<'a> {
             }
         }
         db.note_shared();
-        db.active.direct_bytes += self.outcome.writes.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
+        db.active.direct_bytes +=
+            self.outcome.direct.iter().map(|direct| direct.crcs.len() as u64 * BLOCK).sum::<u64>();
         db.active.given.extend(self.outcome.given.iter().copied());
         core::mem::take(&mut self.outcome)
     }
 
     /// Gives back what was taken.
     fn undo(self) {
-        self.outcome.given.iter().for_each(|run| self.db.space.release(*run));
+        let lying: Vec<&BlockRun> = self.rules.lying.iter().flat_map(|lying| &lying.runs).collect();
+        let taken = self.outcome.given.iter().filter(|run| !lying.contains(run));
+        taken.for_each(|run| self.db.space.release(*run));
     }
 }

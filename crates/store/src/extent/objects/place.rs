@@ -20,7 +20,7 @@ const BLOCK_BYTES: usize = BLOCK as usize;
 /// What replay says of a large write whose data is not in its place.
 pub(crate) const TORN: Malformed = Malformed { what: "large write", why: "has not arrived whole" };
 
-impl Work<'_> {
+impl<'a> Work<'a> {
     /// Blocks for new data, as few runs as there are.
     fn give(&mut self, blocks: u64) -> Result<Vec<u64>, Fault> {
         let mut out = Vec::with_capacity(blocks as usize);
@@ -87,7 +87,7 @@ impl Work<'_> {
         let known = self.before.as_ref().map(|before| before.direct.iter().find(|d| d.op == op).cloned());
         let direct = match &known {
             Some(known) => known.is_some(),
-            None => data.len() >= self.rules.direct_min.max(2 * BLOCK_BYTES),
+            None => self.lying(op).is_some() || data.len() >= self.rules.direct_min.max(2 * BLOCK_BYTES),
         };
         if !direct {
             return self.write_small(slot, offset, data);
@@ -98,14 +98,24 @@ impl Work<'_> {
         let first = (offset + head as u64) / BLOCK;
         let crcs = match known.flatten() {
             Some(before) => self.place_again(slot, first, before.crcs)?,
-            None => self.place(slot, first, data.slice(head..tail_at))?,
+            None => self.place(op, slot, first, data.slice(head..tail_at))?,
         };
         self.outcome.direct.push(DirectWrite { op, crcs });
         self.write_small(slot, offset + tail_at as u64, &data.slice(tail_at..))
     }
 
-    /// Whole blocks that are written to their places at once; returns their checksums.
-    fn place(&mut self, slot: usize, first: u64, data: Bytes) -> Result<Vec<u32>, Fault> {
+    /// Where the data of this write lies already.
+    fn lying(&self, op: usize) -> Option<&'a [BlockRun]> {
+        self.rules.lying.iter().find(|lying| lying.op == op).map(|lying| &lying.runs[..])
+    }
+
+    /// Whole blocks that are written to their places at once, or are there; returns their checksums.
+    fn place(&mut self, op: usize, slot: usize, first: u64, data: Bytes) -> Result<Vec<u32>, Fault> {
+        if let Some(runs) = self.lying(op) {
+            let blocks: Vec<u64> = runs.iter().flat_map(|run| run.start..run.end()).collect();
+            self.outcome.given.extend_from_slice(runs);
+            return Ok(self.map_lying(slot, first, &blocks, &data));
+        }
         let blocks = self.give((data.len() / BLOCK_BYTES) as u64)?;
         let data = aligned(data);
         let mut crcs = Vec::with_capacity(blocks.len());
@@ -122,6 +132,15 @@ impl Work<'_> {
             }
         }
         Ok(crcs)
+    }
+
+    fn map_lying(&mut self, slot: usize, first: u64, blocks: &[u64], data: &[u8]) -> Vec<u32> {
+        let contents = data.chunks_exact(BLOCK_BYTES).map(|content| crc32c(CRC_SEED, content));
+        let crcs: Vec<u32> = contents.collect();
+        for (index, (&block, &crc)) in (first..).zip(blocks.iter().zip(&crcs)) {
+            self.map(slot, index, Mapped { block, crc });
+        }
+        crcs
     }
 
     /// The same from the log: the data is in its place.

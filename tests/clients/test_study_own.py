@@ -60,6 +60,14 @@ class Study(unittest.TestCase):
         self.assertGreaterEqual(figures["client_p99_ms"], figures["client_p95_ms"])
         self.assertFalse((self.out / "cluster").exists())
 
+    def test_a_client_alone_on_disks_with_flash(self):
+        self.study("baseline", "--on", "live", "--device-model", "hdd with", "--seconds", "2", "--image-mib", "16",
+                   "--port", str(free_port()))
+        self.assertGreater(self.figures()["client alone"]["client_iops"], 10)
+        results = json.loads((self.out / "results.json").read_text())
+        self.assertEqual(results["record"]["options"]["device-model"], "hdd with log and metadata on flash")
+        self.assertEqual([path for path in self.out.iterdir() if path.name.startswith("cluster")], [])
+
     def test_recovery_on_a_cluster_that_runs(self):
         with running(self.parent / "c", "--osds", "4") as cluster:
             run("ceph", "config", "set", "osd", "osd_max_backfills", "3", conf=cluster.conf)

@@ -185,7 +185,8 @@ pub(crate) struct StudyArgs {
     /// The number that decides everything random
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The device to model: nvme, ssd, hdd, hdd-array, or a file of figures; several on sim
+    /// The device to model: nvme, ssd, hdd, hdd-array, or a file of figures; several on sim. For recovery also "hdd with
+    /// log and metadata on flash"
     #[arg(long, value_name = "MODEL")]
     pub(crate) device_model: Vec<String>,
     /// Seconds of each run that are measured

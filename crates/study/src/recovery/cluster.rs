@@ -1,5 +1,6 @@
 //! A running cluster as an operator's tools show it: `ceph`, `rbd`, `rados`, by a `ceph.conf`.
 
+use super::hardware::HDD_WITH_FLASH;
 use crate::conversation::Conversation;
 use crate::error::StudyError;
 use crate::stop::Stop;
@@ -173,7 +174,7 @@ pub(super) struct OwnCluster {
 }
 
 impl OwnCluster {
-    /// Starts one with `osds` OSDs on disks that behave like `model`.
+    /// Starts one with `osds` OSDs on disks that behave like `model`, or are of that kind of hardware.
     pub(super) fn start(
         binary: &Path,
         dir: PathBuf,
@@ -185,13 +186,15 @@ impl OwnCluster {
         // Left behind by a study that was killed.
         let left = OwnCluster { binary: binary.to_owned(), dir: dir.clone() };
         drop(left);
+        let cluster = OwnCluster { binary: binary.to_owned(), dir };
         let mut up = Command::new(binary);
-        up.args(["up", "--detach", "--processes", "--osds", &osds.to_string(), "--dir"]).arg(&dir);
-        if let Some(model) = model {
-            up.args(["--device-model", model]);
+        up.args(["up", "--detach", "--processes", "--osds", &osds.to_string(), "--dir"]).arg(&cluster.dir);
+        match model {
+            Some(HDD_WITH_FLASH) => put_on_flash(&mut up, &cluster.dir)?,
+            Some(model) => drop(up.args(["--device-model", model])),
+            None => {}
         }
         up.args(["--port", &port.map_or_else(free_port, Ok)?.to_string()]);
-        let cluster = OwnCluster { binary: binary.to_owned(), dir };
         tool::output(&mut up, stop)?;
         Ok(cluster)
     }
@@ -201,12 +204,28 @@ impl OwnCluster {
     }
 }
 
+/// Where such a cluster's flash lies, beside it.
+fn flash_of(dir: &Path) -> PathBuf {
+    dir.with_extension("flash")
+}
+
+/// Disks for data; logs and metadata on flash as published (`Hardware`).
+fn put_on_flash(up: &mut Command, dir: &Path) -> Result<(), StudyError> {
+    let flash = flash_of(dir);
+    let failed = |error| StudyError::Machine(format!("{}: {error}", flash.display()));
+    std::fs::create_dir_all(&flash).map_err(failed)?;
+    up.args(["--device-model", "hdd", "--set", "osd_log_device_model=nvme", "--set", "osd_meta_device_model=nvme"]);
+    up.arg("--log-device").arg(&flash).arg("--meta-device").arg(&flash);
+    Ok(())
+}
+
 impl Drop for OwnCluster {
     fn drop(&mut self) {
         if self.conf().exists() {
             let mut down = Command::new(&self.binary);
             let _ = tool::output(down.args(["down", "--dir"]).arg(&self.dir), &Stop::default());
             let _ = std::fs::remove_dir_all(&self.dir);
+            let _ = std::fs::remove_dir_all(flash_of(&self.dir));
         }
     }
 }
@@ -214,4 +233,31 @@ impl Drop for OwnCluster {
 fn free_port() -> Result<u16, StudyError> {
     let probe = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     probe.map(|address| address.port()).map_err(|error| StudyError::Machine(format!("no free port: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_and_metadata_go_to_flash_beside_the_cluster() {
+        let scratch = std::env::temp_dir().join(format!("loligo-study-flash-{}", std::process::id()));
+        let mut up = Command::new("loligo");
+        put_on_flash(&mut up, &scratch.join("cluster")).expect("it can be made");
+        let flash = scratch.join("cluster.flash");
+        let is_there = flash.is_dir();
+        std::fs::remove_dir_all(&scratch).expect("it was made");
+        assert!(is_there, "up takes a directory for several OSDs only where there is one");
+        let words: Vec<_> = up.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let flash = flash.to_string_lossy().into_owned();
+        for pair in [
+            ["--device-model", "hdd"],
+            ["--set", "osd_log_device_model=nvme"],
+            ["--set", "osd_meta_device_model=nvme"],
+            ["--log-device", &flash],
+            ["--meta-device", &flash],
+        ] {
+            assert!(words.chunks(2).any(|words| words == pair), "{pair:?} in {words:?}");
+        }
+    }
 }

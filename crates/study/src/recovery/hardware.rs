@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 pub(super) const OSDS: u32 = 4;
 pub(super) const SIZE: u32 = 3;
 
+/// Disks whose logs and metadata are on flash, as one names them.
+pub(super) const HDD_WITH_FLASH: &str = "hdd with log and metadata on flash";
+
 /// Writes a second that the client comes to with a cluster that never keeps it waiting: the published baseline on flash.
 pub(super) const CLIENT_IOPS: f64 = 21_500.0;
 
@@ -50,7 +53,7 @@ impl Hardware {
     pub(super) fn all() -> [Hardware; 3] {
         [
             Hardware::nvme(),
-            Hardware::disk("hdd with log and metadata on flash", 340.0, "osd_recovery_sleep_hybrid"),
+            Hardware::disk(HDD_WITH_FLASH, 340.0, "osd_recovery_sleep_hybrid"),
             Hardware::disk("hdd alone", 315.0, "osd_recovery_sleep_hdd"),
         ]
     }

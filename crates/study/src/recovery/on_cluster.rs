@@ -5,6 +5,7 @@
 
 use super::cluster::{Cluster, OwnCluster};
 use super::configuration::Configuration;
+use super::hardware::HDD_WITH_FLASH;
 use super::load::{self, Load};
 use super::undo::{Undo, refuse_pools, restart_all};
 use super::{charts, metrics};
@@ -42,7 +43,8 @@ pub struct OnClusterOptions {
     pub baseline: bool,
     /// The program that starts a cluster of its own.
     pub binary: PathBuf,
-    /// The device that disks of a cluster of its own behave like.
+    /// The device that disks of a cluster of its own behave like; or what they are made of: `hdd with log and metadata on
+    /// flash`.
     pub device_model: Option<String>,
     /// The monitor's port of such a cluster; any free one for none.
     pub port: Option<u16>,
@@ -76,12 +78,17 @@ pub struct OnCluster {
 
 impl OnCluster {
     /// The study with those options.
-    pub fn new(options: OnClusterOptions) -> Result<OnCluster, StudyError> {
+    pub fn new(mut options: OnClusterOptions) -> Result<OnCluster, StudyError> {
         if let Target::Cluster(conf) = &options.on
             && !conf.is_file()
         {
             let why = format!("'{}' is neither sim nor live nor a ceph.conf", conf.display());
             return Err(StudyError::Option { option: "on", why });
+        }
+        // A kind of hardware may be named by its beginning, as on sim; by `hdd` the device is meant.
+        let is_with_flash = |name: &String| name.len() > "hdd ".len() && HDD_WITH_FLASH.starts_with(&name[..]);
+        if options.device_model.as_ref().is_some_and(is_with_flash) {
+            options.device_model = Some(HDD_WITH_FLASH.to_owned());
         }
         Ok(OnCluster { options, own: None, capacity: None })
     }

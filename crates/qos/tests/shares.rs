@@ -3,8 +3,8 @@
 use base::{Duration, Instant};
 use proptest::prelude::*;
 use qos::{
-    Cfq, CfqConfig, Class, Cost, CostModel, Dequeued, GroupId, Ledger, MClock, MClockConfig, Priority, Profile,
-    Promise, Scheduler, StreamId, Work, Wpq, WpqConfig,
+    AnyScheduler, Cfq, CfqConfig, Class, Cost, CostModel, Dequeued, GroupId, Ledger, MClock, MClockConfig, Priority,
+    Profile, Promise, Scheduler, StreamId, Work, Wpq, WpqConfig,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -404,6 +404,34 @@ fn cfq_groups_follow_their_weights() {
             let of_group: f64 = got[group * readers as usize..(group + 1) * readers as usize].iter().sum();
             let wanted = 1000.0 * (group + 1) as f64 / 36.0;
             assert!(near(of_group, wanted, 0.1), "{slice_idle_ms} ms, {readers} readers, {group}: {got:?}");
+        }
+    }
+}
+
+/// What somebody got while nobody else wanted anything was nobody else's: who comes then shares with it at once.
+#[test]
+fn nothing_is_held_against_who_was_alone() {
+    type Make = fn() -> AnyScheduler<usize>;
+    fn cfq(slice_idle_ms: u64) -> AnyScheduler<usize> {
+        let slice_idle = Duration::from_millis(slice_idle_ms);
+        AnyScheduler::Cfq(Box::new(Cfq::new(CfqConfig { slice_idle, ..CfqConfig::default() })))
+    }
+    let schedulers: [(&str, Make); 4] = [
+        ("wpq", || AnyScheduler::Wpq(Box::new(Wpq::new(WpqConfig::default())))),
+        ("mclock", || AnyScheduler::MClock(Box::new(mclock(Profile::HighClientOps.promises(1000.0))))),
+        ("cfq in time", || cfq(8)),
+        ("cfq in requests", || cfq(0)),
+    ];
+    for (name, make) in schedulers {
+        for busy_ms in [20_000, 1] {
+            let mut bench = Bench::new(make(), 1000.0);
+            // Alone it works for 20 s without a pause, or once, and is not heard of until the other comes.
+            let first = Sender { to_ms: busy_ms, ..always(work(Class::Client, 1, 1)) };
+            let again = Sender { from_ms: 20_000, ..always(work(Class::Client, 1, 1)) };
+            let second = Sender { from_ms: 20_000, ..always(work(Class::Client, 2, 2)) };
+            let got = bench.run(&[first, again, second], Duration::from_secs(24));
+            let (again, second) = (got[1] * 24.0, got[2] * 24.0);
+            assert!(near(again, second, 0.15), "{name}, {busy_ms} ms: {again} and {second} in four seconds");
         }
     }
 }

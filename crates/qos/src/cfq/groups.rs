@@ -192,18 +192,19 @@ impl<T> Groups<T> {
         self.served = None;
     }
 
-    /// Work has been done. One of a stream that is not known (any more) is ignored.
-    pub(crate) fn completed(&mut self, now: Instant, work: &Work) {
+    /// Work has been done: its stream. One that is not known (any more) is ignored.
+    pub(crate) fn completed(&mut self, now: Instant, work: &Work) -> Option<u32> {
         let known = self.by_key.get(&(work.class, work.group));
-        let Some(group) = known.or_else(|| self.by_key.get(&(work.class, GroupId::NONE))).copied() else { return };
+        let group = known.or_else(|| self.by_key.get(&(work.class, GroupId::NONE))).copied()?;
         let own = self.by_stream.get(&(group, Some(work.stream))).filter(|slot| self.stream(**slot).under_way > 0);
-        let Some(slot) = own.or_else(|| self.by_stream.get(&(group, None))).copied() else { return };
+        let slot = own.or_else(|| self.by_stream.get(&(group, None))).copied()?;
         let stream = self.stream_mut(slot);
         stream.under_way = stream.under_way.saturating_sub(1);
         stream.think.answered(now);
         let of = &mut self.groups[group as usize];
         of.under_way = of.under_way.saturating_sub(1);
         of.think.answered(now);
+        Some(slot)
     }
 
     /// Looks at everything.

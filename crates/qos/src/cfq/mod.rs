@@ -2,7 +2,8 @@
 //!
 //! A turn belongs to one stream of the group that has had least. While it lasts, the stream's requests go to the device,
 //! and when it has none for a moment the scheduler waits for the next (`slice_idle`): a stream that reads in order would
-//! lose its place on a disk to another's seek. The time of a turn is charged to its group.
+//! lose its place on a disk to another's seek. The time of a turn is charged to its group, from the first answer on: until
+//! then the device was busy with what the turn before had left.
 //!
 //! With `slice_idle` 0 service is charged in requests: a device that works on many at once has no time that could be
 //! said to be one stream's. Nothing waits on a stream then, but a group whose last stream is about to send more is still
@@ -11,8 +12,9 @@
 //! After the scheduler of that name in Linux 2.6.38 to 4.20 (`block/cfq-iosched.c`, `Documentation/block/
 //! cfq-iosched.txt`): its groups, slices and idling; not its priorities, preemption and asynchronous queues.
 //!
-//! Invariants: a turn ends, whatever its stream does, one slice after it began; something is always dispatched or waited
-//! for with a time at which the wait ends.
+//! Invariants: a turn ends, whatever its stream does, one slice after its first answer, and the longest slice after it began
+//! where there is none; nobody is charged more for a turn, so that who was alone has no debt; something is always dispatched or waited for
+//! with a time at which the wait ends.
 
 mod groups;
 mod think;
@@ -76,10 +78,28 @@ impl CfqConfig {
 struct Turn {
     group: u32,
     stream: u32,
+    /// How long it may be once its first request is answered.
+    slice: Duration,
+    /// When its time began to count.
     began: Instant,
     ends: Instant,
+    /// Requests of the stream that an earlier turn has left at the device.
+    left_over: u32,
+    answered: bool,
     dispatched: u32,
     requests: u64,
+}
+
+impl Turn {
+    /// A request of its stream is answered.
+    fn answered(&mut self, now: Instant) {
+        if self.left_over > 0 {
+            self.left_over -= 1;
+        } else if !self.answered {
+            self.answered = true;
+            (self.began, self.ends) = (now, now + self.slice);
+        }
+    }
 }
 
 /// What a turn comes to now.
@@ -154,19 +174,25 @@ impl<T> Cfq<T> {
         let all = self.groups.weights().max(1) as f64;
         let part = self.config.target_latency.mul_f64(f64::from(group.weight) / all);
         let part = part / (group.waiting() as u32 + 1);
-        let longest = self.config.slice.max(SLICE_MIN);
-        part.max(2 * self.config.slice_idle).clamp(SLICE_MIN, longest)
+        part.max(2 * self.config.slice_idle).clamp(SLICE_MIN, self.longest_slice())
+    }
+
+    fn longest_slice(&self) -> Duration {
+        self.config.slice.max(SLICE_MIN)
     }
 
     fn begin(&mut self, now: Instant) -> bool {
         let Some((group, stream)) = self.groups.begin() else { return false };
-        let ends = now + self.slice(group);
-        self.turn = Some(Turn { group, stream, began: now, ends, dispatched: 0, requests: 0 });
+        let slice = self.slice(group);
+        let ends = now + self.longest_slice();
+        let left_over = self.groups.stream(stream).under_way;
+        let (answered, dispatched, requests) = (false, 0, 0);
+        self.turn = Some(Turn { group, stream, slice, began: now, ends, left_over, answered, dispatched, requests });
         true
     }
 
     fn end(&mut self, now: Instant, turn: Turn) {
-        let time = now.since(turn.began).as_nanos() as u64;
+        let time = now.min(turn.ends).since(turn.began).as_nanos() as u64;
         let amount = if self.in_requests() { turn.requests } else { time };
         self.groups.end(turn.group, turn.stream, amount);
         self.turn = None;
@@ -176,15 +202,16 @@ impl<T> Cfq<T> {
     fn step(&self, now: Instant, turn: &Turn) -> Step {
         let (group, stream) = (self.groups.group(turn.group), self.groups.stream(turn.stream));
         let contended = self.groups.others() > 0 || group.waiting() > 0;
-        if now >= turn.ends && contended {
+        // Also where nobody else is there: who comes then is to find that nobody has had much more than the others.
+        if now >= turn.ends {
             return Step::Over;
         }
         if stream.queued > 0 {
             let used_up = if self.in_requests() { turn.dispatched } else { stream.under_way };
-            return match used_up >= self.config.quantum.max(1) && contended {
-                false => Step::Dispatch,
+            return match used_up >= self.config.quantum.max(1) {
                 true if self.in_requests() => Step::Over,
-                true => Step::Wait(turn.ends),
+                true if contended => Step::Wait(turn.ends),
+                _ => Step::Dispatch,
             };
         }
         if !contended {
@@ -262,7 +289,10 @@ impl<T> Scheduler<T> for Cfq<T> {
 
     fn completed(&mut self, now: Instant, work: &Work) {
         self.now = self.now.max(now);
-        self.groups.completed(self.now, work);
+        let stream = self.groups.completed(self.now, work);
+        if let Some(turn) = self.turn.as_mut().filter(|turn| stream == Some(turn.stream)) {
+            turn.answered(self.now);
+        }
     }
 
     fn pass(&mut self, _now: Instant, work: &Work) -> bool {

@@ -12,9 +12,9 @@
 //! After the scheduler of that name in Linux 2.6.38 to 4.20 (`block/cfq-iosched.c`, `Documentation/block/
 //! cfq-iosched.txt`): its groups, slices and idling; not its priorities, preemption and asynchronous queues.
 //!
-//! Invariants: a turn ends, whatever its stream does, one slice after its first answer, and the longest slice after it began
-//! where there is none; nobody is charged more for a turn, so that who was alone has no debt; something is always dispatched or waited for
-//! with a time at which the wait ends.
+//! Invariants: a turn ends, whatever its stream does, one slice after its first answer, and the longest slice after it
+//! began where there is none; nobody is charged more for a turn, so that who was alone has no debt; something is always
+//! dispatched or waited for with a time at which the wait ends.
 
 mod groups;
 mod think;

@@ -1,10 +1,10 @@
 //! Copying a missing object from another holder, and letting others copy from here.
 //!
 //! Whoever lacks the object asks, piece by piece, one life after the other, the head first; the source answers from its
-//! store and remembers nothing. Data that has come goes to the store at once, ahead of its transaction: clients do not wait
-//! for it when they share a commit with that. Pieces of what does not come as one lie aside (`STAGED`) until everything is here; one
-//! transaction then puts the object, its clones and their part of the index of snapshots in place and takes it out of
-//! the missing set.
+//! store and remembers nothing. Data that has come goes to the store at once, ahead of its transaction: clients do not
+//! wait for it when they share a commit with that. Pieces of what does not come as one lie aside (`STAGED`) until
+//! everything is here; one transaction then puts the object, its clones and their part of the index of snapshots in place
+//! and takes it out of the missing set.
 //!
 //! Where this OSD follows, its primary asked for that and holds the object still. A request that is repeated after a lost
 //! session may begin a fetch whose object is in place already, and the hold may end amid that: the primary answers only

@@ -5,6 +5,8 @@
 //! group that it joins has only its record and a flush to wait for. (Data that comes with its transaction is written with
 //! the group, and everybody in the group waits for it.)
 //!
+//! What waits is bounded by whoever gives: it has its own bound of what it does at a time.
+//!
 //! Invariant: until their transaction runs these blocks are taken, but in no bitmap and in no log: a crash frees them.
 
 use super::store::{ExtentStore, Purpose};
@@ -12,7 +14,7 @@ use crate::contract::{AheadId, Completion};
 use crate::extent::device::{Io, aligned};
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::log::record::cut;
-use crate::extent::objects::execute::Lying;
+use crate::extent::objects::execute::InPlace;
 use crate::extent::tree::Fault;
 use crate::transaction::{Op, Transaction};
 use base::hash::FixedHashMap;
@@ -133,7 +135,7 @@ impl ExtentStore {
     }
 
     /// Where what was given ahead of a transaction lies, by its ops. A fault where some of it is still on its way.
-    pub(super) fn lies_ahead(&self, transaction: &Transaction) -> Result<Vec<Lying>, Fault> {
+    pub(super) fn lies_ahead(&self, transaction: &Transaction) -> Result<Vec<InPlace>, Fault> {
         let mut lying = Vec::new();
         for (op, id) in &transaction.ahead {
             let (Some(given), Some((_, Op::Write(offset, data)))) =
@@ -147,14 +149,14 @@ impl ExtentStore {
             let (head, tail) = cut(*offset, data.len());
             let blocks: u64 = given.runs.iter().map(|run| run.len).sum();
             if head + tail + (blocks * BLOCK) as usize == data.len() {
-                lying.push(Lying { op: *op, runs: given.runs.clone() });
+                lying.push(InPlace { op: *op, runs: given.runs.clone() });
             }
         }
         Ok(lying)
     }
 
     /// A transaction has run: what it found in its place is its own.
-    pub(super) fn take_over(&mut self, transaction: &Transaction, lying: &[Lying]) {
+    pub(super) fn take_over(&mut self, transaction: &Transaction, lying: &[InPlace]) {
         if !lying.is_empty() {
             self.log.add_written();
         }

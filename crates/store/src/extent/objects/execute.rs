@@ -29,12 +29,12 @@ pub(crate) struct Rules<'a> {
     /// The middle of a write of at least so many bytes goes to its place directly; smaller ones go by the log.
     pub(crate) direct_min: usize,
     /// What lies in its place already.
-    pub(crate) lying: &'a [Lying],
+    pub(crate) lying: &'a [InPlace],
 }
 
 /// The whole blocks of a write, in their place before the transaction.
 #[derive(Clone, Debug)]
-pub(crate) struct Lying {
+pub(crate) struct InPlace {
     /// Which write, by its place among the ops.
     pub(crate) op: usize,
     pub(crate) runs: Vec<BlockRun>,

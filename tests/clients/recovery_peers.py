@@ -1,20 +1,21 @@
 #!/usr/bin/python3
-"""What a client keeps and how fast a cluster recovers under each of mClock's profiles, of Loligo and of real Ceph in turn,
-on devices that are slowed down alike.
+"""What a client keeps and how fast a cluster recovers under WPQ and under each of mClock's profiles, of Loligo and of real
+Ceph in turn, on devices that are slowed down alike.
 
-    recovery_peers.py --loligo PATH [--only loligo|ceph] [--iops N] [--read-iops N] [--mib-per-second N] [--capacity N] ...
+    recovery_peers.py --loligo PATH [--only loligo|ceph] [--queue QUEUE] [--iops N] [--read-iops N] [--mib-per-second N] [--capacity N] ...
 
 Needs root, loop devices and the cgroup controller blkio. Each of four OSDs has a loop device that does no more than
 --iops writes and --read-iops reads a second, and --mib-per-second each way. By default it reads ten times as often as it
 writes, as cheap flash does. `loligo study baseline` and then `loligo study
-recovery` run against each cluster with the same parameters, one row at a time.
+recovery` run against each cluster with the same parameters, one row at a time. There is a cluster for each scheduler, as
+Ceph's OSDs choose theirs when they start.
 
 mClock is told how many client writes an OSD does a second. That is what the client does alone, divided by the OSDs: three
 copies are made of each write, and whoever executes a request counts it once, while the copies use the devices of others.
 (The rate of one device by itself, which `ceph tell osd.N bench` gives, is several times that, and half of it for clients is
 more than the whole cluster can do.) Each system is told what it can do itself, or what --capacity says. A reservation counts
 as met if an OSD served that many client writes a second on average, less 2%, in each of --runs runs. Rows show means and,
-of several runs, their standard deviations.
+of several runs, their standard deviations. WPQ reserves nothing.
 
 The processors have to be idle part of the time while the client works, or else they are what is compared: see the last
 column.
@@ -23,7 +24,6 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -41,17 +41,19 @@ OSDS = 4
 RESERVED = {"high_client_ops": 0.5, "balanced": 0.4, "high_recovery_ops": 0.3}
 WITHIN = 0.02
 RUN_SECONDS_MAX = 900
-OPTIONS = {"osd_op_queue": "mclock_scheduler", "osd_pool_default_size": 3}
+# The configurations of the study by scheduler.
+CONFIGURATIONS = {"mclock_scheduler": [f"mclock, {profile}" for profile in RESERVED],
+                  "wpq": ["wpq, default limits", "wpq, limits lifted"]}
 
 
 class System:
     """One of those that are compared, with devices of its own. It is started on fast devices, and works on slow ones."""
 
-    def __init__(self, name, scratch, undo, args):
-        self.name, self.args, self.scratch = name, args, scratch / name
+    def __init__(self, name, queue, scratch, undo, args):
+        self.name, self.queue, self.args, self.scratch = name, queue, args, scratch / f"{name}-{queue}"
         self.scratch.mkdir()
         devices = slow_devices.SlowDevices(self.scratch, undo, OSDS, args.gib)
-        options = {**OPTIONS, "bluestore_block_path": devices.pattern}
+        options = {"osd_op_queue": queue, "osd_pool_default_size": 3, "bluestore_block_path": devices.pattern}
         directory = self.scratch / "cluster"
         if name == "loligo":
             self.cluster = Loligo(directory)
@@ -84,16 +86,17 @@ class System:
 
     def alone(self):
         row = self.study("alone", "baseline", "--seconds", self.args.seconds)
-        show(f"{self.name}, client alone", row)
+        show(f"{self.name}, {self.queue}, client alone", row)
         return row["mean"]["client_iops"] / OSDS
 
     def recovering(self, capacity):
-        """A row for each profile."""
+        """A row for each configuration."""
         rows = {}
-        for profile in RESERVED:
-            more = ("--only", f"mclock, {profile}", "--objects", self.args.objects, "--seconds", 1)
-            rows[profile] = self.study(profile, "recovery", *more, "--capacity-iops", capacity)
-            show(f"{self.name}, {profile}", rows[profile], reserved(profile, capacity))
+        for configuration in CONFIGURATIONS[self.queue]:
+            more = ("--only", configuration, "--objects", self.args.objects, "--seconds", 1)
+            row = self.study(configuration, "recovery", *more, "--capacity-iops", capacity)
+            show(f"{self.name}, {configuration}", row, reserved(configuration, capacity))
+            rows[configuration] = row
         return rows
 
 
@@ -174,9 +177,9 @@ class Processors:
         return False
 
 
-def reserved(profile, capacity):
+def reserved(configuration, capacity):
     """Client writes a second that all OSDs together reserve."""
-    return RESERVED[profile] * capacity * OSDS
+    return RESERVED.get(configuration.rpartition(" ")[2], 0) * capacity * OSDS
 
 
 def is_met(row, least):
@@ -195,30 +198,34 @@ def shown(row, key, width, decimals):
     return f"{row['mean'][key]:{width - 7}.{decimals}f}{apart:7}"
 
 
-def show(name, row, least=None):
-    cells = [f"{name:26}", *(shown(row, key, width, decimals) for key, _, width, decimals in FIGURES)]
-    met = "" if least is None else f"{'met' if is_met(row, least) else 'NOT MET'} ({row['least_iops'] / least:.0%} of {least:.0f})"
+NAME_WIDTH = 38
+
+
+def show(name, row, least=0):
+    cells = [f"{name:{NAME_WIDTH}}", *(shown(row, key, width, decimals) for key, _, width, decimals in FIGURES)]
+    met = "" if not least else f"{'met' if is_met(row, least) else 'NOT MET'} ({row['least_iops'] / least:.0%} of {least:.0f})"
     ran, waited, idle = (row["processors"][key] for key in ("ran", "waited", "idle"))
     print(" ".join(cells), f"{met:24}", f"{ran:7.0f}% {waited:5.0f}% {idle:4.0f}%", flush=True)
 
 
 def heading():
-    cells = [" " * 26, *(f"{name:>{width - 7}}       " for _, name, width, _ in FIGURES)]
+    cells = [" " * NAME_WIDTH, *(f"{name:>{width - 7}}       " for _, name, width, _ in FIGURES)]
     print(" ".join(cells), f"{'reservation':24}", "OSDs ran  wait  idle", flush=True)
 
 
 def compare(rows):
-    print("\nLoligo to Ceph:           ", " ".join(f"{name:>8}" for _, name, _, _ in FIGURES))
-    for profile, ours in rows["loligo"].items():
-        pairs = ((ours["mean"].get(key), rows["ceph"][profile]["mean"].get(key)) for key, *_ in FIGURES)
+    print("\n" + f"{'Loligo to Ceph:':{NAME_WIDTH}}", " ".join(f"{name:>8}" for _, name, _, _ in FIGURES))
+    for configuration, ours in rows["loligo"].items():
+        pairs = ((ours["mean"].get(key), rows["ceph"][configuration]["mean"].get(key)) for key, *_ in FIGURES)
         ratios = (f"{a / b:8.2f}" if a and b else " " * 8 for a, b in pairs)
-        print(f"{profile:26}", *ratios)
+        print(f"{configuration:{NAME_WIDTH}}", *ratios)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loligo", type=Path, required=True)
     parser.add_argument("--only", choices=["loligo", "ceph"])
+    parser.add_argument("--queue", choices=list(CONFIGURATIONS), action="append", help="may be repeated; default: both")
     numbers = {"runs": 1, "iops": 600, "read-iops": 6000, "mib-per-second": 200, "capacity": 0, "objects": 150, "seconds": 15,
                "depth": 64, "pgs": 64, "image-mib": 256, "gib": 3}
     for name, default in numbers.items():
@@ -231,25 +238,26 @@ def main():
     if "ceph" in chosen and not real_ceph.is_installed():
         sys.exit(f"recovery_peers.py: needs Debian's packages {real_ceph.PACKAGES}; or --only loligo")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    with contextlib.ExitStack() as undo:
-        scratch = Path(tempfile.mkdtemp(prefix="loligo-peers-"))
-        undo.callback(shutil.rmtree, scratch, ignore_errors=True)
-        return measure(args, chosen, scratch, undo)
+    with tempfile.TemporaryDirectory(prefix="loligo-peers-", ignore_cleanup_errors=True) as scratch:
+        return measure(args, chosen, Path(scratch))
 
 
-def measure(args, chosen, scratch, undo):
+def measure(args, chosen, scratch):
     print(f"each device: {args.iops} writes/s, {args.read_iops} reads/s, {args.mib_per_second} MiB/s each way; "
           f"{args.objects} objects of 4 MiB")
     heading()
-    rows, kept = {}, True
+    rows, kept = {name: {} for name in chosen}, True
     for name in chosen:
-        system = System(name, scratch, undo, args)
-        capacity = args.capacity or round(system.alone())
-        print(f"{name}: mClock is told {capacity} client writes a second of an OSD", flush=True)
-        rows[name] = system.recovering(capacity)
-        system.down()
-        if name == "loligo":
-            kept = all(is_met(row, reserved(profile, capacity)) for profile, row in rows[name].items())
+        for queue in args.queue or CONFIGURATIONS:
+            with contextlib.ExitStack() as undo:
+                system = System(name, queue, scratch, undo, args)
+                capacity = args.capacity or round(system.alone())
+                if queue == "mclock_scheduler":
+                    print(f"{name}: mClock is told {capacity} client writes a second of an OSD", flush=True)
+                of_queue = system.recovering(capacity)
+            rows[name].update(of_queue)
+            if name == "loligo":
+                kept &= all(is_met(row, reserved(configuration, capacity)) for configuration, row in of_queue.items())
     if len(rows) > 1:
         compare(rows)
     return 0 if kept else 1

@@ -44,8 +44,8 @@ usage: cargo xtask VERB
                    how fast an OSD that was away gets what it has missed, beside copying the same bytes by hand, and the CPU
                    that it takes; or the same of any running cluster: ARGS are those of tests/clients/recovery_speed.py
   recovery-peers [ARGS...]
-                   what a client keeps and how fast OSDs recover under each of mClock's profiles, of Loligo and of real Ceph
-                   in turn, on loop devices slowed down alike; needs root: ARGS are those of
+                   what a client keeps and how fast OSDs recover under WPQ and each of mClock's profiles, of Loligo and real
+                   Ceph in turn, on loop devices slowed down alike; needs root: ARGS are those of
                    tests/clients/recovery_peers.py, such as --iops 600
   thrash [ARGS...] OSDs killed, stopped, restarted, marked out and in and replaced while pools get more and fewer placement
                    groups, under fio with verification and clients with models: ARGS are those of tests/clients/thrash.py,

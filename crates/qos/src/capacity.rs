@@ -7,8 +7,9 @@
 //! on at once makes the rest wait, R grows with N, and X stays what it is: the capacity.
 //!
 //! So a window with a higher X than was known raises the estimate whatever the load, as a device does no more than it
-//! can. A lower one lowers it only if the device was at its limit: work waited (R well above R0, of more than one piece at
-//! a time), or there was as much to do as when the estimate was made. R0 is the shortest R of late; it is forgotten
+//! can. A lower one lowers it only if the device was at its limit: work waited (R well above R0, and above what it is on a
+//! device that commits in groups and has little to do, with several pieces at a time), or there was as much to do as when
+//! the estimate was made. R0 is the shortest R of late; it is forgotten
 //! slowly, as a device that has become slower has a longer one. What is assumed before anything was seen counts as seen
 //! under some load: little to do says nothing against it.
 
@@ -18,8 +19,9 @@ use crate::limits::{
 };
 use base::{Duration, Instant};
 
-/// Work waited if it took so many times as long as it takes alone.
-const WAITED: f64 = 1.5;
+/// Work waited for the device if it took so many times as long as it takes alone, with so many pieces under way. Up to
+/// twice as long says nothing: a piece that finds a group commit under way waits for the rest of that one and for its own.
+const WAITED: f64 = 2.5;
 /// As much to do as when the estimate was made, with allowance for chance.
 const AS_MUCH: f64 = 0.9;
 

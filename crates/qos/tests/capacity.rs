@@ -7,11 +7,13 @@ use std::collections::{BinaryHeap, VecDeque};
 
 const BEGIN: Instant = Instant::from_secs(1_000_000);
 
-/// A device that works on `width` pieces at once, each for `alone`, give or take a quarter.
+/// A device that works on `width` pieces at once, each for `alone`, give or take a quarter; or one that commits in
+/// groups: it takes all that waits, works on it for `alone`, and takes nothing else until then.
 struct Bench {
     meter: CapacityMeter,
     now: Instant,
     width: usize,
+    in_groups: bool,
     alone: Duration,
     ends: BinaryHeap<Reverse<Instant>>,
     waiting: VecDeque<()>,
@@ -24,6 +26,7 @@ impl Bench {
             meter: CapacityMeter::new(1.0),
             now: BEGIN,
             width,
+            in_groups: false,
             alone: Duration::from_micros(alone_us),
             ends: BinaryHeap::new(),
             waiting: VecDeque::new(),
@@ -42,10 +45,21 @@ impl Bench {
     }
 
     fn start(&mut self) {
-        while self.ends.len() < self.width && self.waiting.pop_front().is_some() {
-            let takes = self.alone.mul_f64(0.75 + self.rng.below(1000) as f64 / 2000.0);
-            self.ends.push(Reverse(self.now + takes));
+        if self.in_groups {
+            if self.ends.is_empty() {
+                let end = self.now + self.takes();
+                self.ends.extend(self.waiting.drain(..).map(|()| Reverse(end)));
+            }
+            return;
         }
+        while self.ends.len() < self.width && self.waiting.pop_front().is_some() {
+            let end = self.now + self.takes();
+            self.ends.push(Reverse(end));
+        }
+    }
+
+    fn takes(&mut self) -> Duration {
+        self.alone.mul_f64(0.75 + self.rng.below(1000) as f64 / 2000.0)
     }
 
     /// Lets time pass until the next piece is done, but not beyond `until`; whether one was.
@@ -125,6 +139,21 @@ fn little_to_do_does_not_make_a_device_slow() {
     bench.assert_known("after a minute of next to nothing");
     bench.keep(6, Duration::from_secs(60));
     bench.assert_known("after a minute of some work");
+}
+
+#[test]
+fn waiting_for_a_group_under_way_does_not_make_a_device_slow() {
+    let mut bench = Bench { in_groups: true, ..Bench::new(1, 5000) };
+    bench.drip(Duration::from_micros(100), Duration::from_secs(10));
+    let known = bench.meter.capacity().expect("the device has worked");
+    assert!((known / 10_000.0 - 1.0).abs() <= 0.1, "{known}");
+    // One piece at a time, then some: each finds a group under way, and waits for the rest of that one and for its own.
+    for _ in 0..12 {
+        bench.keep(1, Duration::from_secs(2));
+        bench.drip(Duration::from_micros(400), Duration::from_secs(3));
+    }
+    let later = bench.meter.capacity().expect("it still has");
+    assert!((later / known - 1.0).abs() <= 0.1, "{known} became {later} as less came");
 }
 
 #[test]

@@ -111,36 +111,32 @@ impl<'a> Work<'a> {
 
     /// Whole blocks that are written to their places at once, or are there; returns their checksums.
     fn place(&mut self, op: usize, slot: usize, first: u64, data: Bytes) -> Result<Vec<u32>, Fault> {
-        if let Some(runs) = self.lying(op) {
-            let blocks: Vec<u64> = runs.iter().flat_map(|run| run.start..run.end()).collect();
-            self.outcome.given.extend_from_slice(runs);
-            return Ok(self.map_lying(slot, first, &blocks, &data));
-        }
-        let blocks = self.give((data.len() / BLOCK_BYTES) as u64)?;
-        let data = aligned(data);
-        let mut crcs = Vec::with_capacity(blocks.len());
-        let mut start = 0;
-        for (at, &block) in blocks.iter().enumerate() {
-            let crc = crc32c(CRC_SEED, &data[at * BLOCK_BYTES..(at + 1) * BLOCK_BYTES]);
-            crcs.push(crc);
-            self.map(slot, first + at as u64, Mapped { block, crc });
-            if at + 1 == blocks.len() || blocks[at + 1] != block + 1 {
-                let piece = data.slice(start * BLOCK_BYTES..(at + 1) * BLOCK_BYTES);
-                self.contents.insert(blocks[start], (piece.clone(), true));
-                self.outcome.writes.push((blocks[start], piece));
-                start = at + 1;
+        let (blocks, data) = match self.lying(op) {
+            Some(runs) => {
+                self.outcome.given.extend_from_slice(runs);
+                (runs.iter().flat_map(|run| run.start..run.end()).collect(), data)
             }
+            None => {
+                let (blocks, data) = (self.give((data.len() / BLOCK_BYTES) as u64)?, aligned(data));
+                self.send(&blocks, &data);
+                (blocks, data)
+            }
+        };
+        let crcs: Vec<u32> = data.chunks_exact(BLOCK_BYTES).map(|content| crc32c(CRC_SEED, content)).collect();
+        for (index, (&block, &crc)) in (first..).zip(blocks.iter().zip(&crcs)) {
+            self.map(slot, index, Mapped { block, crc });
         }
         Ok(crcs)
     }
 
-    fn map_lying(&mut self, slot: usize, first: u64, blocks: &[u64], data: &[u8]) -> Vec<u32> {
-        let contents = data.chunks_exact(BLOCK_BYTES).map(|content| crc32c(CRC_SEED, content));
-        let crcs: Vec<u32> = contents.collect();
-        for (index, (&block, &crc)) in (first..).zip(blocks.iter().zip(&crcs)) {
-            self.map(slot, index, Mapped { block, crc });
+    /// Has data written to its blocks, in as few writes as they are runs.
+    fn send(&mut self, blocks: &[u64], data: &Bytes) {
+        let mut rest = data.clone();
+        for run in blocks.chunk_by(|block, next| *next == block + 1) {
+            let piece = rest.split_to(run.len() * BLOCK_BYTES);
+            self.contents.insert(run[0], (piece.clone(), true));
+            self.outcome.writes.push((run[0], piece));
         }
-        crcs
     }
 
     /// The same from the log: the data is in its place.

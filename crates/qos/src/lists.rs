@@ -4,6 +4,7 @@
 //! more than the work. Invariant: every place is in one list or in the list of free ones.
 
 use crate::work::Cost;
+use prefetch_index::prefetch_index;
 
 const END: u32 = u32::MAX;
 
@@ -63,6 +64,11 @@ impl<E> Lists<E> {
             last => self.next[last as usize] = place,
         }
         list.last = place;
+    }
+
+    /// Has the cache fetch a queue's front.
+    pub(crate) fn look_ahead(&self, list: &List) {
+        prefetch_index(&self.entries, list.first as usize);
     }
 
     /// All that are in some queue, in no particular order.

@@ -11,6 +11,8 @@
 //! Invariants: an entry of a block that is no leaf is the least of the block below it, and has its slot; `least` is that of
 //! the root; what is not in has the key `NONE`; of equal keys the one of the smallest slot is least.
 
+use prefetch_index::prefetch_index;
+
 const FAN: usize = 8;
 /// The key of a slot that is not in.
 const NONE: u64 = u64::MAX;
@@ -68,6 +70,11 @@ impl MinTree {
     pub(crate) fn first(&self) -> Option<(u64, u32)> {
         let Entry { key, slot } = self.least;
         (key != NONE).then_some((key, slot))
+    }
+
+    /// Has the cache fetch a slot's key.
+    pub(crate) fn look_ahead(&self, slot: u32) {
+        prefetch_index(&self.blocks, self.leaf_of(slot));
     }
 
     /// How many slots are in it.

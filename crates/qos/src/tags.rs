@@ -33,6 +33,7 @@ use crate::min_tree::{KEY_MAX, MinTree};
 use crate::promise::Promise;
 use base::{Bug, Duration, Instant};
 use entrant::{Entrant, WEIGHT_SCALE};
+use prefetch_index::prefetch_index;
 use rates::{AFAR_RESERVATION_CREDIT_NS, Rates};
 
 /// Competitions of no more than this many entrants, as that of classes, go by deadlines.
@@ -284,6 +285,26 @@ impl<F: Default> Tags<F> {
             (Some((_, slot)), _) => Next::Entrant(slot, Phase::Weight),
             (None, Some(from)) => Next::NotBefore(Instant(from)),
             (None, None) => Next::Nobody,
+        }
+    }
+
+    /// Who may be next: because of a reservation, and by weight.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = u32> {
+        [&self.reserved, &self.ready].into_iter().filter_map(MinTree::first).map(|(_, slot)| slot)
+    }
+
+    /// Has the cache fetch what will be asked of the candidates, while there is something else to do: among thousands, who is
+    /// next is seldom in it.
+    pub(crate) fn look_ahead(&self) {
+        for slot in self.candidates() {
+            prefetch_index(&self.entrants, slot as usize);
+            self.ready.look_ahead(slot);
+            if self.reserving > 0 {
+                prefetch_index(&self.rates, slot as usize);
+                prefetch_index(&self.afars, slot as usize);
+                self.reserved.look_ahead(slot);
+                self.held.look_ahead(slot);
+            }
         }
     }
 

@@ -116,6 +116,8 @@ impl<T> Branch<T> {
         if is_first {
             self.tags.activate(now, slot);
         }
+        // By now the flows have come that were looked ahead for when the last work was given out.
+        self.tags.candidates().for_each(|slot| self.waiting.look_ahead(&self.tags.of(slot).list));
     }
 
     fn pop(&mut self, now: Instant, slot: u32, phase: Phase, cost: &CostModel) -> (Waiting<T>, Charge) {
@@ -125,6 +127,7 @@ impl<T> Branch<T> {
         let units = cost.units(waiting.cost());
         self.queued -= 1;
         self.tags.charge(now, slot, phase, Charge::of_flow(units, waiting.cost()), stays);
+        self.tags.look_ahead();
         let charge = Charge::alike(units, waiting.cost().bytes);
         (waiting, charge)
     }

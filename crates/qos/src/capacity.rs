@@ -9,9 +9,9 @@
 //! So a window with a higher X than was known raises the estimate whatever the load, as a device does no more than it
 //! can. A lower one lowers it only if the device was at its limit: work waited (R well above R0, and above what it is on a
 //! device that commits in groups and has little to do, with several pieces at a time), or there was as much to do as when
-//! the estimate was made. R0 is the shortest R of late; it is forgotten
-//! slowly, as a device that has become slower has a longer one. What is assumed before anything was seen counts as seen
-//! under some load: little to do says nothing against it.
+//! the estimate was made. R0 is the shortest R of late; it is forgotten slowly, as a device that has become slower has a
+//! longer one. What is assumed before anything was seen counts as seen under some load: little to do says nothing against
+//! it.
 
 use crate::limits::{
     CAPACITY_ALONE_MEMORY, CAPACITY_BUSY_MIN, CAPACITY_MEMORY, CAPACITY_WINDOW, CAPACITY_WINDOW_MAX,

@@ -79,7 +79,7 @@ impl Bench {
         }
     }
 
-    /// Somebody keeps `depth` pieces under way for so long, each sent `think` after an answer.
+    /// Somebody keeps `depth` pieces under way for so long.
     fn keep(&mut self, depth: usize, time: Duration) {
         let end = self.now + time;
         while self.now < end {

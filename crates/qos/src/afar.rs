@@ -60,37 +60,48 @@ pub struct Settled {
     pub queued: bool,
 }
 
-/// The account of one promise at one server. What a request changes or needs to know is one line of cache.
+/// One kind of service: what was served here, and what is charged for others with it.
 #[derive(Debug, Default)]
-#[repr(C, align(64))]
-pub(crate) struct Afar {
+pub(crate) struct Account {
     /// Served here since the last settlement.
-    own: Served,
-    /// What is charged for others with each part of our own.
-    rate: Served,
-    /// The most that is charged so until the next settlement: requests, bytes, nanoseconds of a reservation. The line has no
-    /// room for more digits, and a bound needs none.
-    ahead_max: (f32, f32, f32),
+    own: f64,
+    /// What is charged for others with each part of our own. An estimate, which needs no more digits, and nor does its bound.
+    rate: f32,
+    /// The most that is charged so until the next settlement.
+    ahead_max: f32,
+}
 
+impl Account {
+    /// Notes service here; gives what to charge for it.
+    pub(crate) fn serve(&mut self, more: f64) -> f64 {
+        let before = self.charged();
+        self.own += more;
+        more + self.charged() - before
+    }
+
+    /// What has been charged for others since the last settlement.
+    fn charged(&self) -> f64 {
+        (self.own * f64::from(self.rate)).min(f64::from(self.ahead_max))
+    }
+}
+
+/// What a request changes or needs to know of a promise at one server, but for the bytes of one that counts them.
+#[derive(Debug, Default)]
+#[repr(align(32))]
+pub(crate) struct Afar {
+    pub(crate) requests: Account,
+    pub(crate) reserved_ns: Account,
+}
+
+/// What only settling asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
     /// Of late, here and elsewhere.
     late: (Served, Served),
     /// What was charged too much and left to others who waited.
     left: Served,
     /// How far the clock of reservations here was behind when it was settled last.
     pub(crate) behind_seen: u64,
-}
-
-const _: () = assert!(core::mem::offset_of!(Afar, late) <= 64, "one line");
-
-/// What is charged for others when so much of our own has been served.
-fn ahead(own: f64, rate: f64, most: f32) -> f64 {
-    (own * rate).min(f64::from(most))
-}
-
-/// Notes service here; gives what to charge for it.
-fn serve(own: &mut f64, more: f64, rate: f64, most: f32) -> f64 {
-    let before = core::mem::replace(own, *own + more);
-    more + ahead(*own, rate, most) - ahead(before, rate, most)
 }
 
 /// By how much to correct what was charged when others have served `more`, while one of them waits or not; `left` is what
@@ -105,37 +116,20 @@ fn leave(left: &mut f64, more: f64, waits: bool) -> f64 {
     more - set_off
 }
 
-impl Afar {
-    /// Notes service here; gives what to charge for it.
-    pub(crate) fn served(&mut self, requests: f64, bytes: f64) -> (f64, f64) {
-        let Afar { own, rate, ahead_max: most, .. } = self;
-        let requests = serve(&mut own.requests, requests, rate.requests, most.0);
-        (requests, serve(&mut own.bytes, bytes, rate.bytes, most.1))
-    }
-
-    /// The same for the part of a reservation that a request uses up.
-    pub(crate) fn served_reserved(&mut self, ns: f64) -> f64 {
-        serve(&mut self.own.reserved_ns, ns, self.rate.reserved_ns, self.ahead_max.2)
-    }
-
-    /// What has been charged for others since the last settlement.
-    fn charged(&self) -> Served {
-        let Afar { own, rate, ahead_max: most, .. } = self;
-        Served {
-            requests: ahead(own.requests, rate.requests, most.0),
-            bytes: ahead(own.bytes, rate.bytes, most.1),
-            reserved_ns: ahead(own.reserved_ns, rate.reserved_ns, most.2),
-        }
-    }
-
+impl Past {
     /// Takes in the truth: gives what was served here, and by how much more than was charged ahead others have served.
     ///
     /// Where they have served less while one of them waits, half of what was charged too much is left to them, so that each
     /// comes to its part. Most of that is chance, which goes the other way the next time: then it is set off first. Who
     /// lost it for good each time would be held below the limit by as much as chance makes of a tenth of a second.
-    pub(crate) fn settle(&mut self, others: Elsewhere) -> (Served, Served) {
-        let charged = self.charged();
-        let own = core::mem::take(&mut self.own);
+    pub(crate) fn settle(&mut self, afar: &mut Afar, bytes: &mut Account, others: Elsewhere) -> (Served, Served) {
+        let Afar { requests, reserved_ns } = afar;
+        let of_each = |see: fn(&Account) -> f64| Served {
+            requests: see(requests),
+            bytes: see(bytes),
+            reserved_ns: see(reserved_ns),
+        };
+        let (own, charged) = (of_each(|account| account.own), of_each(Account::charged));
         let more = others.served.with(charged, |truth, charged| truth - charged);
         let more = Served {
             requests: leave(&mut self.left.requests, more.requests, others.waits),
@@ -147,16 +141,15 @@ impl Afar {
         fade(&mut self.late.0, own);
         fade(&mut self.late.1, others.served);
         let equal = 1.0 / f64::from(others.servers + 1);
-        self.rate = self.late.0.with(self.late.1, |own, others| {
-            if others <= 0.0 {
-                return 0.0;
-            }
+        let account = |own: f64, others: f64| {
             let part = (1.0 - EQUAL_PART) * own / (own + others) + EQUAL_PART * equal;
-            (1.0 - part) / part
-        });
-        let most = |others: f64| (others * (1.0 - MEMORY) * AHEAD_MAX) as f32;
-        let others = self.late.1;
-        self.ahead_max = (most(others.requests), most(others.bytes), most(others.reserved_ns));
+            let rate = if others > 0.0 { (1.0 - part) / part } else { 0.0 };
+            Account { own: 0.0, rate: rate as f32, ahead_max: (others * (1.0 - MEMORY) * AHEAD_MAX) as f32 }
+        };
+        let (here, elsewhere) = self.late;
+        *requests = account(here.requests, elsewhere.requests);
+        *bytes = account(here.bytes, elsewhere.bytes);
+        *reserved_ns = account(here.reserved_ns, elsewhere.reserved_ns);
         (own, more)
     }
 }

@@ -2,12 +2,12 @@
 
 use base::Duration;
 
-/// The most work that a scheduler holds; beyond, it hands work back. Some 60 bytes each beside the work itself. An owner
+/// The most work that a scheduler holds; beyond, it hands work back. Some 30 bytes each beside the work itself. An owner
 /// that bounds its work by other means (bytes, senders) stays far below.
 pub const QUEUED_MAX: usize = 1 << 20;
 
 /// Flows (streams or groups) of one class that are told apart at once. Streams beyond share one flow: they are served,
-/// but not fairly among themselves. An entry takes some 200 bytes, and 128 more where others serve it too.
+/// but not fairly among themselves. An entry takes some 150 bytes, and 112 more where others serve it too.
 pub const FLOWS_MAX: usize = 65_536;
 
 /// Idle flows are looked through for those that may be forgotten only from this many flows on, and then whenever their

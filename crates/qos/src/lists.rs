@@ -8,23 +8,20 @@ use prefetch_index::prefetch_index;
 
 const END: u32 = u32::MAX;
 
-/// One queue among those of a `Lists`.
+/// One queue among those of a `Lists`: the place of its last entry, from which the link leads to the first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct List {
-    first: u32,
-    last: u32,
-}
+pub(crate) struct List(u32);
 
 impl List {
     /// Whether nothing is in it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.first == END
+        self.0 == END
     }
 }
 
 impl Default for List {
     fn default() -> Self {
-        List { first: END, last: END }
+        List(END)
     }
 }
 
@@ -33,7 +30,7 @@ impl Default for List {
 #[derive(Debug)]
 pub(crate) struct Lists<E> {
     entries: Vec<Option<E>>,
-    /// By place, the next one of its queue.
+    /// By place, the next one of its queue; of the last one, the first.
     next: Vec<u32>,
     free: u32,
 }
@@ -54,21 +51,21 @@ impl<E> Lists<E> {
                 (self.entries.len() - 1) as u32
             }
             place => {
-                self.free = core::mem::replace(&mut self.next[place as usize], END);
+                self.free = self.next[place as usize];
                 self.entries[place as usize] = Some(entry);
                 place
             }
         };
-        match list.last {
-            END => list.first = place,
-            last => self.next[last as usize] = place,
-        }
-        list.last = place;
+        let last = core::mem::replace(&mut list.0, place);
+        let first = if last == END { place } else { core::mem::replace(&mut self.next[last as usize], place) };
+        self.next[place as usize] = first;
     }
 
     /// Has the cache fetch a queue's front.
     pub(crate) fn look_ahead(&self, list: &List) {
-        prefetch_index(&self.entries, list.first as usize);
+        if let Some(first) = self.next.get(list.0 as usize) {
+            prefetch_index(&self.entries, *first as usize);
+        }
     }
 
     /// All that are in some queue, in no particular order.
@@ -78,12 +75,14 @@ impl<E> Lists<E> {
 
     /// Takes from a queue's front.
     pub(crate) fn pop(&mut self, list: &mut List) -> Option<E> {
-        let place = list.first;
-        let entry = self.entries.get_mut(place as usize)?.take();
-        list.first = core::mem::replace(&mut self.next[place as usize], self.free);
+        let place = *self.next.get(list.0 as usize)?;
+        let entry = self.entries[place as usize].take();
+        let second = core::mem::replace(&mut self.next[place as usize], self.free);
         self.free = place;
-        if list.first == END {
-            list.last = END;
+        if list.0 == place {
+            list.0 = END;
+        } else {
+            self.next[list.0 as usize] = second;
         }
         entry
     }

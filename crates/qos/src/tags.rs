@@ -9,8 +9,8 @@
 //! - *Credit of the idle.* Who comes back starts at the present of every tag (`activate`), also after being held by a
 //!   limit; a burst of what was not used meanwhile would pass limits and push others aside. A little of it is left to
 //!   entrants that stand for many (`of_many`).
-//! - *Debt of the busy.* The time of `p` is that of the least served entrant, and begins anew when nothing is queued, so
-//!   that who was alone owes nothing to who comes later.
+//! - *Debt of the busy.* The time of `p` is that of the least served entrant, and that of the most served when nothing is
+//!   queued, so that who was alone owes nothing to who comes later.
 //! - *Tags of a request computed when it came* reflect promises and service long past; here there is only one set of
 //!   tags an entrant, and a change of a promise converts what is outstanding (`promise`).
 //! - *Reservations that the device cannot keep* pile up and come due all at once. The clock of reservations stops at
@@ -22,22 +22,27 @@
 //! Invariants: an idle entrant is in no tree; an active one is either held or ready, and due for a reservation only when
 //! ready; of no entrant more than `limit * (t + LIMIT_CREDIT)` units and one piece of work go in any time t.
 
+mod aside;
 mod entrant;
 mod rates;
 
 pub(crate) use rates::Charge;
 
-use crate::afar::{Afar, Elsewhere, Settled};
+use crate::afar::{Afar, Elsewhere, Past, Settled};
 use crate::limits::{AFAR_CREDIT, BESIDES_UNITS_MAX, LIMIT_CREDIT, OVERLOAD_TURNS, RESERVATION_CREDIT};
 use crate::min_tree::{KEY_MAX, MinTree};
 use crate::promise::Promise;
+use aside::Aside;
 use base::{Bug, Duration, Instant};
-use entrant::{Entrant, WEIGHT_SCALE};
+use entrant::{Entrant, Is, WEIGHT_SCALE};
 use prefetch_index::prefetch_index;
-use rates::{AFAR_RESERVATION_CREDIT_NS, Rates};
+use rates::{AFAR_RESERVATION_CREDIT_NS, ByteRates, Promised, Rates, limited_until};
 
 /// Competitions of no more than this many entrants, as that of classes, go by deadlines.
 const DEADLINES_MAX: usize = 8;
+
+/// How far the time of weights may have gone for it to go on when nothing is queued.
+const WEIGHT_TIME_MAX: u64 = u64::MAX / 2;
 
 /// Why an entrant is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,11 +74,18 @@ struct Deadline {
 #[derive(Debug, Default)]
 pub(crate) struct Tags<F> {
     entrants: Vec<Entrant<F>>,
-    /// By slot, as the promises are. What is settled with others is there as far as there are entrants that they serve too.
+    /// By slot, as the promises are, which are asked for seldom.
     rates: Vec<Rates>,
-    afars: Vec<Afar>,
-    /// Asked for seldom.
     promises: Vec<Promise>,
+    /// Of those that are `RatedInBytes`.
+    byte_rates: Aside<ByteRates>,
+    /// Of those that are `Afar`.
+    afars: Aside<Afar>,
+    pasts: Aside<Past>,
+    /// When what is below may run, of those that are `HeldBelow`.
+    held_until: Aside<u64>,
+    /// What was had past this competition since the last service, of those that were `ServedBesides`.
+    besides: Aside<f64>,
     /// Of the first.
     deadlines: [Deadline; DEADLINES_MAX],
     free: Vec<u32>,
@@ -88,8 +100,8 @@ pub(crate) struct Tags<F> {
     held: MinTree,
     /// The time of weights: the `p` of whom was served last by weight.
     weight_now: u64,
-    /// Counts the times that nothing was queued.
-    period: u64,
+    /// The greatest `p` of any that has become idle.
+    weight_most: u64,
     /// How far the clock of reservations is behind the present.
     behind: u64,
     /// The clock of reservations has been stopped of late.
@@ -101,8 +113,8 @@ pub(crate) struct Tags<F> {
 }
 
 impl<F: Default> Tags<F> {
-    /// Whether an entrant, with what its owner knows of it, takes one line of cache.
-    pub(crate) const IS_SMALL: bool = size_of::<Entrant<F>>() == 64;
+    /// Whether an entrant, with what its owner knows of it, takes half a line of cache.
+    pub(crate) const IS_SMALL: bool = size_of::<Entrant<F>>() == 32;
 
     /// Entrants that stand for many: of their limits they may have what they left of the last `LIMIT_CREDIT`. Their
     /// requests come in bursts, as many wait for the same flush, and a device is better served by all of one at once than by
@@ -113,28 +125,32 @@ impl<F: Default> Tags<F> {
 
     /// A new entrant, idle.
     pub(crate) fn add(&mut self, promise: Promise, of: F) -> u32 {
-        let (entrant, rates) = (Entrant::new(&promise, of), Rates::new(&promise));
-        self.reserving += usize::from(entrant.reserves);
-        let Some(slot) = self.free.pop() else {
+        let slot = self.free.pop().unwrap_or(self.entrants.len() as u32);
+        let (place, entrant) = (slot as usize, Entrant::new(&promise, of));
+        self.reserving += usize::from(entrant.is(Is::Reserving));
+        if place == self.entrants.len() {
             self.entrants.push(entrant);
-            self.rates.push(rates);
+            self.rates.push(Rates::default());
             self.promises.push(promise);
-            return (self.entrants.len() - 1) as u32;
-        };
-        let place = slot as usize;
-        (self.entrants[place], self.rates[place], self.promises[place]) = (entrant, rates, promise);
+        } else {
+            (self.entrants[place], self.rates[place], self.promises[place]) = (entrant, Rates::default(), promise);
+        }
+        if self.entrants[place].is(Is::RatedInBytes) {
+            self.byte_rates.set(place, ByteRates::default());
+        }
         if let Some(deadline) = self.deadlines.get_mut(place) {
             deadline.last_reserved = 0;
         }
+        self.parts(slot).1.set_promise((0, 0), &promise);
         slot
     }
 
     /// Forgets an idle entrant.
     pub(crate) fn forget(&mut self, slot: u32) {
         let entrant = &mut self.entrants[slot as usize];
-        assert!(!entrant.active, "only the idle are forgotten");
+        assert!(!entrant.is(Is::Active), "only the idle are forgotten");
         entrant.of = F::default();
-        self.reserving -= usize::from(entrant.reserves);
+        self.reserving -= usize::from(entrant.is(Is::Reserving));
         self.free.push(slot);
     }
 
@@ -148,19 +164,11 @@ impl<F: Default> Tags<F> {
         &self.entrants[slot as usize].of
     }
 
-    /// The same, to be changed.
-    pub(crate) fn of_mut(&mut self, slot: u32) -> &mut F {
-        &mut self.entrants[slot as usize].of
-    }
-
     /// Whether forgetting it now would give it no more than two small requests that it should not have.
     pub(crate) fn is_forgettable(&self, slot: u32) -> bool {
         let entrant = &self.entrants[slot as usize];
-        !entrant.active
-            && !entrant.limited
-            && !entrant.afar
-            && (entrant.period != self.period
-                || entrant.p <= self.weight_present().saturating_add(2 * WEIGHT_SCALE as u64))
+        let is_level = entrant.p <= self.weight_present().saturating_add(2 * WEIGHT_SCALE as u64);
+        is_level && ![Is::Active, Is::Limited, Is::Afar].into_iter().any(|what| entrant.is(what))
     }
 
     /// The promise.
@@ -175,25 +183,23 @@ impl<F: Default> Tags<F> {
 
     /// Gives an entrant another promise, which holds at once: what it still owes by the old one, it owes by the new.
     pub(crate) fn promise(&mut self, now: Instant, slot: u32, promise: Promise) {
-        let (now, due) = (now.0, self.reservations_at(now.0));
+        let (now, due, place) = (now.0, self.reservations_at(now.0), slot as usize);
         let present = self.weight_present();
-        let (entrant, rates, _) = self.parts(slot);
-        let owed = |tag: u64, from: u64, old_ns: f64, new_ns: f64| {
-            let units = if old_ns > 0.0 { tag.saturating_sub(from) as f64 / old_ns } else { 0.0 };
-            from.saturating_add((units * new_ns) as u64)
-        };
-        let (old, new) = (rates.limit_ns, promise.limit_ns());
-        (rates.l, rates.b) = (owed(rates.l, now, old.0, new.0), owed(rates.b, now, old.1, new.1));
-        let (old, new) = (rates.reservation_ns, promise.reservation_ns());
-        rates.r = if new.0 > 0.0 { owed(rates.r, due, old.0, new.0) } else { due };
-        rates.set_promise(&promise);
+        let entrant = &mut self.entrants[place];
         let ahead = entrant.p.saturating_sub(present) as f64 / entrant.weight_step();
-        let reserved = entrant.reserves;
+        let (reserved, had_bytes) = (entrant.is(Is::Reserving), entrant.is(Is::RatedInBytes));
         entrant.set_promise(&promise);
         entrant.p = entrant.p.min(present).saturating_add((ahead * entrant.weight_step()) as u64);
-        let (active, reserves) = (entrant.active, entrant.reserves);
+        let (active, reserves) = (entrant.is(Is::Active), entrant.is(Is::Reserving));
+        if entrant.is(Is::RatedInBytes) && !had_bytes {
+            self.byte_rates.set(place, ByteRates::default());
+        }
+        if !active {
+            self.weight_most = self.weight_most.max(entrant.p);
+        }
         self.reserving = self.reserving + usize::from(reserves) - usize::from(reserved);
-        self.promises[slot as usize] = promise;
+        self.promises[place] = promise;
+        self.parts(slot).1.set_promise((now, due), &promise);
         if active {
             self.place(now, slot);
         }
@@ -201,29 +207,30 @@ impl<F: Default> Tags<F> {
 
     /// An entrant has something to do: it takes part from now on, without credit and without debt.
     pub(crate) fn activate(&mut self, now: Instant, slot: u32) {
-        let (period, present, due) = (self.period, self.weight_present(), self.reservations_at(now.0));
+        let (present, due) = (self.weight_present(), self.reservations_at(now.0));
         let bursts = self.bursts;
-        let (entrant, rates, _) = self.parts(slot);
-        if entrant.active {
+        let entrant = &mut self.entrants[slot as usize];
+        if entrant.set(Is::Active, true) {
             return;
         }
-        if entrant.period != period {
-            (entrant.period, entrant.p) = (period, 0);
-        }
+        entrant.set(Is::Held, false);
+        entrant.set(Is::HeldBelow, false);
         // Just behind whom it finds there: newcomers without end must not keep anybody waiting for ever.
         let keeps_credit = Bug::IdleKeepCredit.is_planted();
         entrant.p = if keeps_credit { entrant.p } else { entrant.p.max(present.saturating_add(1)) };
-        // Who has done nothing here may have been busy elsewhere.
-        let afar = entrant.is_kept_together() && entrant.afar;
-        if entrant.limited {
-            let credit = if afar { AFAR_CREDIT } else { bursts };
-            let floor = now.0.saturating_sub(credit.as_nanos() as u64);
-            (rates.l, rates.b) = (rates.l.max(floor), rates.b.max(floor));
+        if entrant.is_kept_together() {
+            // Who has done nothing here may have been busy elsewhere.
+            let (entrant, mut promised) = self.parts(slot);
+            let afar = entrant.is(Is::Afar);
+            if entrant.is(Is::Limited) {
+                let credit = if afar { AFAR_CREDIT } else { bursts };
+                promised.raise_limits(now.0.saturating_sub(credit.as_nanos() as u64));
+            }
+            if entrant.is(Is::Reserving) {
+                let r = &mut promised.rates.r;
+                *r = (*r).max(if afar { due.saturating_sub(AFAR_RESERVATION_CREDIT_NS) } else { due });
+            }
         }
-        if entrant.reserves {
-            rates.r = rates.r.max(if afar { due.saturating_sub(AFAR_RESERVATION_CREDIT_NS) } else { due });
-        }
-        (entrant.active, entrant.held, entrant.held_below) = (true, false, false);
         self.active += 1;
         self.place(now.0, slot);
     }
@@ -231,31 +238,42 @@ impl<F: Default> Tags<F> {
     /// An entrant has nothing to do.
     pub(crate) fn deactivate(&mut self, slot: u32) {
         let entrant = &mut self.entrants[slot as usize];
-        if !core::mem::replace(&mut entrant.active, false) {
+        if !entrant.set(Is::Active, false) {
             return;
         }
+        self.weight_most = self.weight_most.max(entrant.p);
         self.take_out(slot);
         self.active -= 1;
         if self.active == 0 {
-            self.period += 1;
-            self.weight_now = 0;
+            self.begin_anew();
+        }
+    }
+
+    /// Nothing is queued: nobody owes the others anything. The time of weights goes on behind all; only when it has gone so
+    /// far that it might end is it set back.
+    fn begin_anew(&mut self) {
+        self.weight_now = self.weight_now.max(self.weight_most);
+        if self.weight_now > WEIGHT_TIME_MAX {
+            self.entrants.iter_mut().for_each(|entrant| entrant.p = 0);
+            (self.weight_now, self.weight_most) = (0, 0);
         }
     }
 
     /// Nothing of what is below an entrant may run before `until`.
     pub(crate) fn hold(&mut self, now: Instant, slot: u32, until: Instant) {
-        let (entrant, rates, _) = self.parts(slot);
-        (entrant.held_below, rates.held_until) = (true, until.0);
+        self.entrants[slot as usize].set(Is::HeldBelow, true);
+        self.held_until.set(slot as usize, until.0);
         self.place(now.0, slot);
     }
 
     /// What is below an entrant may run, for all that is known.
     pub(crate) fn let_go(&mut self, now: Instant, slot: u32) {
         let due = self.reservations_at(now.0);
-        let (entrant, rates, _) = self.parts(slot);
-        if entrant.active && core::mem::take(&mut entrant.held_below) {
+        let entrant = &mut self.entrants[slot as usize];
+        if entrant.is(Is::Active) && entrant.set(Is::HeldBelow, false) {
             // It was as good as idle.
-            rates.r = rates.r.max(due);
+            let r = &mut self.rates[slot as usize].r;
+            *r = (*r).max(due);
             self.place(now.0, slot);
         }
     }
@@ -293,18 +311,16 @@ impl<F: Default> Tags<F> {
         [&self.reserved, &self.ready].into_iter().filter_map(MinTree::first).map(|(_, slot)| slot)
     }
 
-    /// Has the cache fetch what will be asked of the candidates, while there is something else to do: among thousands, who is
-    /// next is seldom in it.
-    pub(crate) fn look_ahead(&self) {
-        for slot in self.candidates() {
-            prefetch_index(&self.entrants, slot as usize);
-            self.ready.look_ahead(slot);
-            if self.reserving > 0 {
-                prefetch_index(&self.rates, slot as usize);
-                prefetch_index(&self.afars, slot as usize);
-                self.reserved.look_ahead(slot);
-                self.held.look_ahead(slot);
-            }
+    /// Has the cache fetch what serving an entrant will ask for, while there is something else to do: among thousands, who
+    /// is next is seldom in it.
+    pub(crate) fn look_ahead(&self, slot: u32) {
+        prefetch_index(&self.entrants, slot as usize);
+        self.ready.look_ahead(slot);
+        if self.reserving > 0 {
+            prefetch_index(&self.rates, slot as usize);
+            self.afars.look_ahead(slot as usize);
+            self.reserved.look_ahead(slot);
+            self.held.look_ahead(slot);
         }
     }
 
@@ -317,7 +333,7 @@ impl<F: Default> Tags<F> {
     pub(crate) fn is_due(&self, now: Instant, slot: u32) -> bool {
         let (entrant, rates) = (&self.entrants[slot as usize], &self.rates[slot as usize]);
         let due = self.reservations_at(now.0);
-        entrant.active && entrant.reserves && rates.r <= due && self.runs_from(slot) <= now.0
+        entrant.is(Is::Active) && entrant.is(Is::Reserving) && rates.r <= due && self.runs_from(slot) <= now.0
     }
 
     /// What waits below an entrant can wait so much longer than its reservation says; heard where deadlines are.
@@ -334,7 +350,9 @@ impl<F: Default> Tags<F> {
         let due = self.reservations_at(now);
         let few = if self.entrants.len() > DEADLINES_MAX { &[] } else { self.entrants.as_slice() };
         let all = few.iter().zip(&self.rates).zip(&self.deadlines).zip(0..);
-        let is_due = |entrant: &Entrant<F>, r| entrant.active && !entrant.held && entrant.reserves && r <= due;
+        let is_due = |entrant: &Entrant<F>, r| {
+            entrant.is(Is::Active) && !entrant.is(Is::Held) && entrant.is(Is::Reserving) && r <= due
+        };
         let soonest = all.filter(|(((entrant, rates), _), _)| is_due(entrant, rates.r)).min_by_key(
             |(((_, rates), deadline), _)| rates.r.saturating_add(deadline.last_reserved + deadline.patience_ns),
         );
@@ -347,14 +365,14 @@ impl<F: Default> Tags<F> {
         if uses_reservation {
             self.charge_reservation(slot, charge);
         }
-        let (entrant, rates, afar) = self.parts(slot);
+        let entrant = &mut self.entrants[slot as usize];
         let before = entrant.p;
         entrant.charge_weight(charge.units);
-        entrant.besides = 0.0;
-        if entrant.is_kept_together() {
-            rates.charge_limits(now.0, charge, afar);
-        }
+        entrant.set(Is::ServedBesides, false);
         let p = entrant.p;
+        if entrant.is_kept_together() {
+            self.parts(slot).1.charge_limits(now.0, charge);
+        }
         match phase {
             Phase::Reservation => self.turns += u32::from(self.overloaded),
             Phase::Weight => {
@@ -376,11 +394,11 @@ impl<F: Default> Tags<F> {
     /// because its reservation was due.
     pub(crate) fn charge_elsewhere(&mut self, now: Instant, slot: u32, charge: Charge, reserved: f64) {
         self.charge_reservation(slot, Charge::alike(reserved, 0));
-        let (entrant, rates, afar) = self.parts(slot);
+        let (entrant, mut promised) = self.parts(slot);
         if entrant.is_kept_together() {
-            rates.charge_limits(now.0, charge, afar);
+            promised.charge_limits(now.0, charge);
         }
-        if entrant.active {
+        if entrant.is(Is::Active) {
             entrant.charge_weight(charge.units);
             self.place(now.0, slot);
         }
@@ -389,15 +407,16 @@ impl<F: Default> Tags<F> {
     /// Settles with others who keep the same promise: takes in what they have served since the last time, and gives what was
     /// served here.
     pub(crate) fn settle(&mut self, now: Instant, slot: u32, others: Elsewhere) -> Settled {
-        let behind = self.behind;
-        let place = slot as usize;
+        let (behind, place) = (self.behind, slot as usize);
         let entrant = &mut self.entrants[place];
-        if !core::mem::replace(&mut entrant.afar, true) {
-            self.afars.resize_with(self.afars.len().max(place + 1), Afar::default);
-            self.afars[place] = Afar::default();
+        let active = entrant.is(Is::Active);
+        if !entrant.set(Is::Afar, true) {
+            self.afars.set(place, Afar::default());
+            self.pasts.set(place, Past::default());
         }
-        let active = entrant.active;
-        let own = self.rates[place].settle((now.0, behind), active, &mut self.afars[place], others);
+        let mut past = core::mem::take(self.pasts.get_mut(place));
+        let own = self.parts(slot).1.settle((now.0, behind), active, &mut past, others);
+        self.pasts.set(place, past);
         if active {
             self.place(now.0, slot);
         }
@@ -408,9 +427,10 @@ impl<F: Default> Tags<F> {
     /// here by no more than `BESIDES_UNITS_MAX`: what nobody regulates cannot shut it out.
     pub(crate) fn charge_besides(&mut self, now: Instant, slot: u32, units: f64) {
         let entrant = &mut self.entrants[slot as usize];
-        if entrant.active {
-            let units = units.min(BESIDES_UNITS_MAX - f64::from(entrant.besides));
-            entrant.besides += units as f32;
+        if entrant.is(Is::Active) {
+            let had = if entrant.set(Is::ServedBesides, true) { *self.besides.get(slot as usize) } else { 0.0 };
+            let units = units.min(BESIDES_UNITS_MAX - had);
+            self.besides.set(slot as usize, had + units);
             entrant.p = entrant.p.saturating_add((units * entrant.weight_step()) as u64);
             self.place(now.0, slot);
         }
@@ -419,17 +439,17 @@ impl<F: Default> Tags<F> {
     /// Whether an idle entrant may be served at once when nobody else is there; it is charged if so.
     pub(crate) fn pass(&mut self, now: Instant, slot: u32, charge: Charge) -> Option<Phase> {
         let due = self.reservations_at(now.0);
-        let (entrant, rates, afar) = self.parts(slot);
-        if entrant.limited {
-            if rates.limited_until() > now.0 {
+        let (entrant, mut promised) = self.parts(slot);
+        if entrant.is(Is::Limited) {
+            if promised.limited_until() > now.0 {
                 return None;
             }
-            rates.charge_limits(now.0, charge, afar);
+            promised.charge_limits(now.0, charge);
         }
-        if !entrant.reserves || rates.r > due {
+        if !entrant.is(Is::Reserving) || promised.rates.r > due {
             return Some(Phase::Weight);
         }
-        rates.r = due;
+        promised.rates.r = due;
         self.charge_reservation(slot, charge);
         Some(Phase::Reservation)
     }
@@ -440,32 +460,33 @@ impl<F: Default> Tags<F> {
         (from > now.0).then_some(Instant(from))
     }
 
-    /// An entrant, what it is promised beyond a weight, and where others serve it too what is settled with them.
-    fn parts(&mut self, slot: u32) -> (&mut Entrant<F>, &mut Rates, Option<&mut Afar>) {
-        let slot = slot as usize;
-        let (entrant, rates) = (&mut self.entrants[slot], &mut self.rates[slot]);
-        let afar = if entrant.afar { self.afars.get_mut(slot) } else { None };
-        (entrant, rates, afar)
+    /// An entrant, and what it is promised beyond a weight.
+    fn parts(&mut self, slot: u32) -> (&mut Entrant<F>, Promised<'_>) {
+        let place = slot as usize;
+        let entrant = &mut self.entrants[place];
+        let bytes = entrant.is(Is::RatedInBytes).then(|| self.byte_rates.get_mut(place));
+        let afar = entrant.is(Is::Afar).then(|| self.afars.get_mut(place));
+        (entrant, Promised { rates: &mut self.rates[place], bytes, afar })
     }
 
     /// When its limits, and what is below it, let an entrant run.
     fn runs_from(&self, slot: u32) -> u64 {
-        let entrant = &self.entrants[slot as usize];
-        if !entrant.limited && !entrant.held_below {
-            return 0;
+        let place = slot as usize;
+        let entrant = &self.entrants[place];
+        let below = if entrant.is(Is::HeldBelow) { *self.held_until.get(place) } else { 0 };
+        if !entrant.is(Is::Limited) {
+            return below.min(KEY_MAX);
         }
-        let rates = &self.rates[slot as usize];
-        let limits = if entrant.limited { rates.limited_until() } else { 0 };
-        let below = if entrant.held_below { rates.held_until } else { 0 };
-        limits.max(below).min(KEY_MAX)
+        let bytes = entrant.is(Is::RatedInBytes).then(|| self.byte_rates.get(place));
+        limited_until(&self.rates[place], bytes).max(below).min(KEY_MAX)
     }
 
     fn charge_reservation(&mut self, slot: u32, charge: Charge) {
-        let (entrant, rates, afar) = self.parts(slot);
-        if !entrant.reserves {
+        let (entrant, mut promised) = self.parts(slot);
+        if !entrant.is(Is::Reserving) {
             return;
         }
-        let last_reserved = rates.charge_reservation(charge, afar);
+        let last_reserved = promised.charge_reservation(charge);
         if let Some(deadline) = self.deadlines.get_mut(slot as usize) {
             deadline.last_reserved = last_reserved;
         }
@@ -483,11 +504,11 @@ impl<F: Default> Tags<F> {
 
     fn take_out(&mut self, slot: u32) {
         let entrant = &self.entrants[slot as usize];
-        if entrant.held {
+        if entrant.is(Is::Held) {
             self.held.remove(slot);
         } else {
             self.ready.remove(slot);
-            if entrant.reserves {
+            if entrant.is(Is::Reserving) {
                 self.reserved.remove(slot);
             }
         }
@@ -497,7 +518,7 @@ impl<F: Default> Tags<F> {
     fn place(&mut self, now: u64, slot: u32) {
         let from = self.runs_from(slot);
         let entrant = &mut self.entrants[slot as usize];
-        let was_held = core::mem::replace(&mut entrant.held, from > now);
+        let was_held = entrant.set(Is::Held, from > now);
         if from > now {
             if !was_held {
                 self.ready.remove(slot);
@@ -508,20 +529,46 @@ impl<F: Default> Tags<F> {
         if was_held {
             self.held.remove(slot);
             let (present, due) = (self.weight_present(), self.reservations_at(now));
-            let (entrant, rates, _) = self.parts(slot);
+            let (entrant, rates) = (&mut self.entrants[slot as usize], &mut self.rates[slot as usize]);
             // What it was not allowed to have meanwhile is no credit, but for the moment that the device needed for
             // others when its turn came.
-            let idle_below = core::mem::take(&mut entrant.held_below);
-            entrant.p = entrant.p.max(present.saturating_sub(entrant.last_step));
+            let idle_below = entrant.set(Is::HeldBelow, false);
+            entrant.p = entrant.p.max(present.saturating_sub(entrant.last_step()));
             let credit = if idle_below { 0 } else { RESERVATION_CREDIT.as_nanos() as u64 };
             rates.r = rates.r.max(due.saturating_sub(credit));
         }
         let entrant = &self.entrants[slot as usize];
         self.ready.set(slot, entrant.p);
-        if entrant.reserves {
+        if entrant.is(Is::Reserving) {
             self.reserved.set(slot, self.rates[slot as usize].r);
         } else {
             self.reserved.remove(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who had much in a time that is over owes nothing for it, at the end of what can be counted as before.
+    #[test]
+    fn the_time_of_weights_has_no_end() {
+        let now = Instant::from_secs(1);
+        for begin in [0, WEIGHT_TIME_MAX - (1 << 30), WEIGHT_TIME_MAX + (1 << 40)] {
+            let mut tags = Tags { weight_now: begin, ..Tags::default() };
+            let busy = tags.add(Promise::weight(1), ());
+            tags.activate(now, busy);
+            (1..10_000).for_each(|_| tags.charge(now, busy, Phase::Weight, Charge::alike(1.0, 0), true));
+            tags.charge(now, busy, Phase::Weight, Charge::alike(1.0, 0), false);
+            let quiet = tags.add(Promise::weight(1), ());
+            [busy, quiet].into_iter().for_each(|slot| tags.activate(now, slot));
+            let turns = (0..100).filter(|_| {
+                let Next::Entrant(slot, phase) = tags.next(now) else { unreachable!("both have work") };
+                tags.charge(now, slot, phase, Charge::alike(1.0, 0), true);
+                slot == busy
+            });
+            assert_eq!(turns.count(), 50, "from {begin}");
         }
     }
 }

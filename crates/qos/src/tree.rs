@@ -12,27 +12,43 @@ use crate::lists::{List, Lists, Waiting};
 use crate::promise::Promise;
 use crate::scheduler::Dequeued;
 use crate::tags::{Charge, Next, Phase, Tags};
-use crate::work::{Cost, CostModel, GroupId, StreamId, Work};
+use crate::work::{Cost, CostModel, GroupId, Work};
 use base::hash::FixedState;
 use base::{Duration, Instant};
 use core::hash::BuildHasher;
 use hashbrown::HashTable;
 
-/// Whose work counts as one flow.
+/// What work of one flow has in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-enum FlowKey {
-    /// Nobody's: a free slot.
+enum FlowKind {
+    /// Nothing: a free slot.
     #[default]
     Nobody,
-    Group(GroupId),
-    Stream(StreamId),
-    /// All those for which there is no room.
+    Group,
+    Stream,
+    /// There was no room for a flow of its own.
     Others,
 }
 
+/// Whose work counts as one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+struct FlowKey {
+    kind: FlowKind,
+    id: u64,
+}
+
 impl FlowKey {
+    const OTHERS: FlowKey = FlowKey { kind: FlowKind::Others, id: 0 };
+
+    fn group(group: GroupId) -> FlowKey {
+        FlowKey { kind: FlowKind::Group, id: u64::from(group.0) }
+    }
+
     fn of(work: &Work) -> FlowKey {
-        if work.group == GroupId::NONE { FlowKey::Stream(work.stream) } else { FlowKey::Group(work.group) }
+        match work.group {
+            GroupId::NONE => FlowKey { kind: FlowKind::Stream, id: work.stream.0 },
+            group => FlowKey::group(group),
+        }
     }
 
     fn hash(&self) -> u64 {
@@ -40,20 +56,16 @@ impl FlowKey {
     }
 }
 
-#[derive(Debug, Default)]
-struct Flow {
-    key: FlowKey,
-    list: List,
-}
-
-const _: () = assert!(Tags::<Flow>::IS_SMALL, "a flow and its tags");
+const _: () = assert!(Tags::<FlowKey>::IS_SMALL, "a flow and its tags");
 
 /// What one branch holds.
 #[derive(Debug)]
 struct Branch<T> {
-    tags: Tags<Flow>,
+    tags: Tags<FlowKey>,
     /// By the key of its flow. The table holds no keys: they lie in the flows, which will be looked at next in any case.
     slots: HashTable<u32>,
+    /// By slot. So close together the cache has them all, and what waits first can be looked ahead for before the flow is there.
+    lists: Vec<List>,
     waiting: Lists<Waiting<T>>,
     queued: usize,
     /// When so many flows are known, those that may be are forgotten.
@@ -65,6 +77,7 @@ impl<T> Default for Branch<T> {
         Branch {
             tags: Tags::default(),
             slots: HashTable::new(),
+            lists: Vec::new(),
             waiting: Lists::default(),
             queued: 0,
             look_through_at: FLOWS_KEPT_MIN,
@@ -75,7 +88,7 @@ impl<T> Default for Branch<T> {
 impl<T> Branch<T> {
     /// The slot of a flow that is known.
     fn find(&self, key: FlowKey) -> Option<u32> {
-        self.slots.find(key.hash(), |slot| self.tags.of(*slot).key == key).copied()
+        self.slots.find(key.hash(), |slot| *self.tags.of(*slot) == key).copied()
     }
 
     /// The flow of some work, made if there is none.
@@ -86,19 +99,20 @@ impl<T> Branch<T> {
         if self.slots.len() >= self.look_through_at {
             self.forget_idle();
         }
-        let key = if self.slots.len() < FLOWS_MAX { key } else { FlowKey::Others };
+        let key = if self.slots.len() < FLOWS_MAX { key } else { FlowKey::OTHERS };
         if let Some(slot) = self.find(key) {
             return slot;
         }
-        let slot = self.tags.add(promise().unwrap_or(Promise::weight(1)), Flow { key, list: List::default() });
-        self.slots.insert_unique(key.hash(), slot, |slot| self.tags.of(*slot).key.hash());
+        let slot = self.tags.add(promise().unwrap_or(Promise::weight(1)), key);
+        self.lists.resize(self.lists.len().max(slot as usize + 1), List::default());
+        self.slots.insert_unique(key.hash(), slot, |slot| self.tags.of(*slot).hash());
         slot
     }
 
     fn forget_idle(&mut self) {
         for slot in self.tags.slots() {
-            let key = self.tags.of(slot).key;
-            if key != FlowKey::Nobody && self.tags.is_forgettable(slot) {
+            let key = *self.tags.of(slot);
+            if key.kind != FlowKind::Nobody && self.tags.is_forgettable(slot) {
                 let entry = self.slots.find_entry(key.hash(), |other| *other == slot);
                 entry.expect("a known flow has its entry").remove();
                 self.tags.forget(slot);
@@ -109,26 +123,33 @@ impl<T> Branch<T> {
 
     fn push(&mut self, now: Instant, work: Work, item: T, promise: impl FnOnce() -> Option<Promise>) {
         let slot = self.slot(FlowKey::of(&work), promise);
-        let list = &mut self.tags.of_mut(slot).list;
+        let list = &mut self.lists[slot as usize];
         let is_first = list.is_empty();
         self.waiting.push(list, Waiting { work, item });
         self.queued += 1;
         if is_first {
             self.tags.activate(now, slot);
         }
-        // By now the flows have come that were looked ahead for when the last work was given out.
-        self.tags.candidates().for_each(|slot| self.waiting.look_ahead(&self.tags.of(slot).list));
+        self.look_ahead();
+    }
+
+    /// Has the cache fetch what giving out the next work will ask for.
+    fn look_ahead(&self) {
+        for slot in self.tags.candidates() {
+            self.tags.look_ahead(slot);
+            self.waiting.look_ahead(&self.lists[slot as usize]);
+        }
     }
 
     fn pop(&mut self, now: Instant, slot: u32, phase: Phase, cost: &CostModel) -> (Waiting<T>, Charge) {
-        let list = &mut self.tags.of_mut(slot).list;
+        let list = &mut self.lists[slot as usize];
         let waiting = self.waiting.pop(list).expect("an active flow has work");
         let stays = !list.is_empty();
         let units = cost.units(waiting.cost());
         self.queued -= 1;
         self.tags.charge(now, slot, phase, Charge::of_flow(units, waiting.cost()), stays);
-        self.tags.look_ahead();
-        let charge = Charge::alike(units, waiting.cost().bytes);
+        self.look_ahead();
+        let charge = Charge::alike(units, u64::from(waiting.cost().bytes));
         (waiting, charge)
     }
 }
@@ -192,7 +213,7 @@ impl<T> Tree<T> {
     pub(crate) fn promise_group(&mut self, now: Instant, branch: usize, group: GroupId, promise: Promise) {
         let now = self.clock(now);
         let flows = &mut self.branches[branch];
-        if let Some(slot) = flows.find(FlowKey::Group(group)) {
+        if let Some(slot) = flows.find(FlowKey::group(group)) {
             flows.tags.promise(now, slot, promise);
             self.top.let_go(now, branch as u32);
         }
@@ -208,8 +229,8 @@ impl<T> Tree<T> {
     ) -> Settled {
         let now = self.clock(now);
         let flows = &mut self.branches[branch];
-        let slot = flows.slot(FlowKey::Group(group), || Some(promise));
-        if flows.tags.of(slot).key == FlowKey::Others {
+        let slot = flows.slot(FlowKey::group(group), || Some(promise));
+        if *flows.tags.of(slot) == FlowKey::OTHERS {
             return Settled::default();
         }
         let own = flows.tags.settle(now, slot, others);
@@ -222,7 +243,7 @@ impl<T> Tree<T> {
         let now = self.clock(now);
         let units = self.cost.units(cost);
         let flows = &mut self.branches[branch];
-        if let Some(slot) = flows.find(FlowKey::Group(group)) {
+        if let Some(slot) = flows.find(FlowKey::group(group)) {
             flows.tags.charge_besides(now, slot, units);
         }
     }
@@ -318,7 +339,7 @@ impl<T> Tree<T> {
         if self.queued > 0 || promised {
             return None;
         }
-        let charge = Charge::alike(self.cost.units(work.cost), work.cost.bytes);
+        let charge = Charge::alike(self.cost.units(work.cost), u64::from(work.cost.bytes));
         let phase = self.top.pass(now, branch as u32, charge)?;
         Some(Given { branch, phase, charge })
     }
@@ -338,7 +359,7 @@ impl<T> Tree<T> {
     pub(crate) fn drain(&mut self, take: &mut dyn FnMut(Work, T)) {
         for (number, branch) in self.branches.iter_mut().enumerate() {
             for slot in branch.tags.slots() {
-                while let Some(waiting) = branch.waiting.pop(&mut branch.tags.of_mut(slot).list) {
+                while let Some(waiting) = branch.waiting.pop(&mut branch.lists[slot as usize]) {
                     take(waiting.work, waiting.item);
                 }
                 branch.tags.deactivate(slot);
@@ -371,7 +392,7 @@ impl<T> Tree<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::work::{Class, Priority};
+    use crate::work::{Class, Priority, StreamId};
 
     /// A million clients come and go: what is remembered of them stays small, also while others keep the branch busy.
     #[test]

@@ -63,13 +63,13 @@ pub struct Cost {
     /// Requests that the device will see.
     pub ios: u32,
     /// Bytes that they will move.
-    pub bytes: u64,
+    pub bytes: u32,
 }
 
 impl Cost {
-    /// One request of so many bytes.
+    /// One request of so many bytes; more than 4 GiB count as that.
     pub fn one(bytes: u64) -> Cost {
-        Cost { ios: 1, bytes }
+        Cost { ios: 1, bytes: bytes.try_into().unwrap_or(u32::MAX) }
     }
 }
 
@@ -106,7 +106,7 @@ impl CostModel {
 
     /// The units that work costs: at least 1, at most a thousand million; figures that are none count as 0.
     pub fn units(&self, cost: Cost) -> f64 {
-        let units = self.per_io * f64::from(cost.ios) + self.per_byte * cost.bytes as f64;
+        let units = self.per_io * f64::from(cost.ios) + self.per_byte * f64::from(cost.bytes);
         if units.is_nan() { 1.0 } else { units.clamp(1.0, crate::limits::UNITS_MAX) }
     }
 }

@@ -57,7 +57,7 @@ fn work() -> impl Strategy<Value = Work> {
         group: GroupId(group),
         stream: StreamId(stream),
         priority: Priority(priority),
-        cost: Cost { ios, bytes },
+        cost: Cost { ios, ..Cost::one(bytes) },
     })
 }
 

@@ -78,5 +78,6 @@ int main() {
       std::printf("dmclock, %s, %llu clients: %.0f ns an op with tags at once, %.0f with delayed tags\n",
                   promised ? "each with a reservation and a limit" : "weights alone", (unsigned long long)clients,
                   median(at_once), median(delayed));
+      std::fflush(stdout);
     }
 }

@@ -2,76 +2,99 @@
 //!
 //! Read next: `rates` for what may be promised it beyond a weight.
 
+use crate::limits::WEIGHT_MAX;
 use crate::promise::Promise;
 
 /// Of the time of weights, in a unit of work at weight 1.
 pub(super) const WEIGHT_SCALE: f64 = (1u64 << 20) as f64;
 
-/// Who competes: one line of cache, the only one that service touches of whom nothing but a weight is promised. Ten thousand
-/// take their turns in no order that a cache could know, so each line costs more than all that is computed with it. That is
-/// why what the owner of the competition knows of it, `F`, lies here too.
+/// What is known of an entrant by a yes or no.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(super) enum Is {
+    Active = 1 << 24,
+    Held = 1 << 25,
+    /// Nothing below it may run for now (`Tags::held_until`).
+    HeldBelow = 1 << 26,
+    Reserving = 1 << 27,
+    Limited = 1 << 28,
+    /// Promised something in bytes (`ByteRates`).
+    RatedInBytes = 1 << 29,
+    /// Others serve it too.
+    Afar = 1 << 30,
+    /// It had something past this competition since it was served last (`Tags::besides`).
+    ServedBesides = 1 << 31,
+}
+
+/// The part of `Entrant::standing` that is the weight.
+const WEIGHT_BITS: u32 = (1 << 24) - 1;
+
+const _: () = assert!(WEIGHT_MAX <= WEIGHT_BITS, "weights leave the bits above");
+
+/// Who competes: half a line of cache, the only one that service touches of whom nothing but a weight is promised. Ten
+/// thousand take their turns in no order that a cache could know, so each line costs more than all that is computed with it,
+/// and less where those of all have room in the cache. That is why what the owner of the competition knows of it, `F`, lies
+/// here too, and why what few have lies elsewhere.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub(super) struct Entrant<F> {
     pub(super) p: u64,
-    /// What its last service moved `p` on by.
-    pub(super) last_step: u64,
-    /// The busy period that `p` is of.
-    pub(super) period: u64,
-    weight: u32,
-    /// What it had past this competition since it was served last.
-    pub(super) besides: f32,
-    pub(super) active: bool,
-    pub(super) held: bool,
-    /// Nothing below it may run for now (`Rates::held_until`).
-    pub(super) held_below: bool,
-    pub(super) reserves: bool,
-    pub(super) limited: bool,
-    /// Others serve it too.
-    pub(super) afar: bool,
     pub(super) of: F,
+    /// What its last service cost.
+    last_units: f32,
+    /// Its weight, and above that what it `Is`.
+    standing: u32,
 }
 
 impl<F> Entrant<F> {
     pub(super) fn new(promise: &Promise, of: F) -> Entrant<F> {
-        let mut entrant = Entrant {
-            p: 0,
-            last_step: 0,
-            period: 0,
-            weight: 1,
-            besides: 0.0,
-            active: false,
-            held: false,
-            held_below: false,
-            reserves: false,
-            limited: false,
-            afar: false,
-            of,
-        };
+        let mut entrant = Entrant { p: 0, of, last_units: 0.0, standing: 0 };
         entrant.set_promise(promise);
         entrant
     }
 
+    pub(super) fn is(&self, what: Is) -> bool {
+        self.standing & what as u32 != 0
+    }
+
+    /// Notes it; gives whether it was so before.
+    pub(super) fn set(&mut self, what: Is, is_so: bool) -> bool {
+        let before = self.is(what);
+        self.standing = self.standing & !(what as u32) | if is_so { what as u32 } else { 0 };
+        before
+    }
+
     /// What service costs it from now on. The tag stays as it is.
     pub(super) fn set_promise(&mut self, promise: &Promise) {
-        self.weight = promise.parts();
-        self.reserves = promise.reservation_ns() != (0.0, 0.0);
-        self.limited = promise.limit_ns() != (0.0, 0.0);
-        self.afar &= promise.is_kept_together();
+        self.standing = self.standing & !WEIGHT_BITS | promise.parts();
+        let (reserved, limit) = (promise.reservation_ns(), promise.limit_ns());
+        self.set(Is::Reserving, reserved.0 > 0.0);
+        self.set(Is::Limited, limit != (0.0, 0.0));
+        self.set(Is::RatedInBytes, reserved.1 > 0.0 || limit.1 > 0.0);
+        self.set(Is::Afar, self.is(Is::Afar) && promise.is_kept_together());
     }
 
     /// Whether servers that share its promise have to know of one another's service.
     pub(super) fn is_kept_together(&self) -> bool {
-        self.reserves || self.limited
+        self.standing & (Is::Reserving as u32 | Is::Limited as u32) != 0
     }
 
     /// What a unit of work moves `p` on by.
     pub(super) fn weight_step(&self) -> f64 {
-        WEIGHT_SCALE / f64::from(self.weight)
+        WEIGHT_SCALE / f64::from(self.standing & WEIGHT_BITS)
+    }
+
+    /// What its last service moved `p` on by.
+    pub(super) fn last_step(&self) -> u64 {
+        self.step(f64::from(self.last_units))
     }
 
     pub(super) fn charge_weight(&mut self, units: f64) {
-        self.last_step = ((units * self.weight_step()) as u64).max(1);
-        self.p = self.p.saturating_add(self.last_step);
+        self.last_units = units as f32;
+        self.p = self.p.saturating_add(self.step(units));
+    }
+
+    fn step(&self, units: f64) -> u64 {
+        ((units * self.weight_step()) as u64).max(1)
     }
 }

@@ -220,13 +220,13 @@ impl Run {
 
     fn done(&mut self, now: Instant, osd: usize, io: IoId) {
         let (work, request) = self.osds[osd].under_way.remove(&io).expect("it was submitted");
-        let load = Load::one(work.cost.bytes, self.cost.units(work.cost));
+        let load = Load::one(work.cost.bytes.into(), self.cost.units(work.cost));
         self.osds[osd].window.end(now, load, Way::Scheduled);
         let measured = now >= self.measured_from;
         let Some(tenant) = request.tenant else {
             let second = now.since(self.measured_from).as_secs() as usize;
             self.background[usize::from(work.class == Class::BestEffort)][second] +=
-                if measured { work.cost.bytes } else { 0 };
+                if measured { u64::from(work.cost.bytes) } else { 0 };
             return match request.rest_bytes {
                 0 => self.send_background(now, osd, work.class),
                 rest => self.read_piece(now, osd, work.class, rest),
@@ -279,9 +279,9 @@ impl Run {
         }
         self.next_io += 1;
         let (of, id) = (&mut self.osds[osd], IoId(self.next_io));
-        of.window.begin(now, Load::one(work.cost.bytes, self.cost.units(work.cost)), Way::Scheduled);
+        of.window.begin(now, Load::one(work.cost.bytes.into(), self.cost.units(work.cost)), Way::Scheduled);
         of.under_way.insert(id, (work, Request { begun: now, ..request }));
-        of.device.submit(now, id, Io { kind: IoKind::Read, offset: self.rng.u64(), bytes: work.cost.bytes });
+        of.device.submit(now, id, Io { kind: IoKind::Read, offset: self.rng.u64(), bytes: work.cost.bytes.into() });
     }
 
     /// Each queue of each OSD settles with what all others told the last time.

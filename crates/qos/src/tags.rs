@@ -562,7 +562,7 @@ mod tests {
             (1..10_000).for_each(|_| tags.charge(now, busy, Phase::Weight, Charge::alike(1.0, 0), true));
             tags.charge(now, busy, Phase::Weight, Charge::alike(1.0, 0), false);
             let quiet = tags.add(Promise::weight(1), ());
-            [busy, quiet].into_iter().for_each(|slot| tags.activate(now, slot));
+            [quiet, busy].into_iter().for_each(|slot| tags.activate(now, slot));
             let turns = (0..100).filter(|_| {
                 let Next::Entrant(slot, phase) = tags.next(now) else { unreachable!("both have work") };
                 tags.charge(now, slot, phase, Charge::alike(1.0, 0), true);

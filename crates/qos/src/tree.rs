@@ -130,7 +130,6 @@ impl<T> Branch<T> {
         if is_first {
             self.tags.activate(now, slot);
         }
-        self.look_ahead();
     }
 
     /// Has the cache fetch what giving out the next work will ask for.

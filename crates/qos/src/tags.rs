@@ -210,7 +210,7 @@ impl<F: Default> Tags<F> {
         let (present, due) = (self.weight_present(), self.reservations_at(now.0));
         let bursts = self.bursts;
         let entrant = &mut self.entrants[slot as usize];
-        if entrant.set(Is::Active, true) {
+        if entrant.replace(Is::Active, true) {
             return;
         }
         entrant.set(Is::Held, false);
@@ -238,7 +238,7 @@ impl<F: Default> Tags<F> {
     /// An entrant has nothing to do.
     pub(crate) fn deactivate(&mut self, slot: u32) {
         let entrant = &mut self.entrants[slot as usize];
-        if !entrant.set(Is::Active, false) {
+        if !entrant.replace(Is::Active, false) {
             return;
         }
         self.weight_most = self.weight_most.max(entrant.p);
@@ -270,7 +270,7 @@ impl<F: Default> Tags<F> {
     pub(crate) fn let_go(&mut self, now: Instant, slot: u32) {
         let due = self.reservations_at(now.0);
         let entrant = &mut self.entrants[slot as usize];
-        if entrant.is(Is::Active) && entrant.set(Is::HeldBelow, false) {
+        if entrant.is(Is::Active) && entrant.replace(Is::HeldBelow, false) {
             // It was as good as idle.
             let r = &mut self.rates[slot as usize].r;
             *r = (*r).max(due);
@@ -410,7 +410,7 @@ impl<F: Default> Tags<F> {
         let (behind, place) = (self.behind, slot as usize);
         let entrant = &mut self.entrants[place];
         let active = entrant.is(Is::Active);
-        if !entrant.set(Is::Afar, true) {
+        if !entrant.replace(Is::Afar, true) {
             self.afars.set(place, Afar::default());
             self.pasts.set(place, Past::default());
         }
@@ -428,7 +428,7 @@ impl<F: Default> Tags<F> {
     pub(crate) fn charge_besides(&mut self, now: Instant, slot: u32, units: f64) {
         let entrant = &mut self.entrants[slot as usize];
         if entrant.is(Is::Active) {
-            let had = if entrant.set(Is::ServedBesides, true) { *self.besides.get(slot as usize) } else { 0.0 };
+            let had = if entrant.replace(Is::ServedBesides, true) { *self.besides.get(slot as usize) } else { 0.0 };
             let units = units.min(BESIDES_UNITS_MAX - had);
             self.besides.set(slot as usize, had + units);
             entrant.p = entrant.p.saturating_add((units * entrant.weight_step()) as u64);
@@ -518,7 +518,7 @@ impl<F: Default> Tags<F> {
     fn place(&mut self, now: u64, slot: u32) {
         let from = self.runs_from(slot);
         let entrant = &mut self.entrants[slot as usize];
-        let was_held = entrant.set(Is::Held, from > now);
+        let was_held = entrant.replace(Is::Held, from > now);
         if from > now {
             if !was_held {
                 self.ready.remove(slot);
@@ -532,7 +532,7 @@ impl<F: Default> Tags<F> {
             let (entrant, rates) = (&mut self.entrants[slot as usize], &mut self.rates[slot as usize]);
             // What it was not allowed to have meanwhile is no credit, but for the moment that the device needed for
             // others when its turn came.
-            let idle_below = entrant.set(Is::HeldBelow, false);
+            let idle_below = entrant.replace(Is::HeldBelow, false);
             entrant.p = entrant.p.max(present.saturating_sub(entrant.last_step()));
             let credit = if idle_below { 0 } else { RESERVATION_CREDIT.as_nanos() as u64 };
             rates.r = rates.r.max(due.saturating_sub(credit));

@@ -57,10 +57,15 @@ impl<F> Entrant<F> {
         self.standing & what as u32 != 0
     }
 
-    /// Notes it; gives whether it was so before.
-    pub(super) fn set(&mut self, what: Is, is_so: bool) -> bool {
-        let before = self.is(what);
+    /// Notes that it is, or is not.
+    pub(super) fn set(&mut self, what: Is, is_so: bool) {
         self.standing = self.standing & !(what as u32) | if is_so { what as u32 } else { 0 };
+    }
+
+    /// The same; gives whether it was before.
+    pub(super) fn replace(&mut self, what: Is, is_so: bool) -> bool {
+        let before = self.is(what);
+        self.set(what, is_so);
         before
     }
 

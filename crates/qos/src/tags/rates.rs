@@ -96,9 +96,9 @@ impl Promised<'_> {
     }
 
     pub(super) fn charge_limits(&mut self, now: u64, charge: Charge) {
-        let credit = if self.afar.is_some() { AFAR_CREDIT } else { LIMIT_CREDIT };
-        let floor = now.saturating_sub(credit.as_nanos() as u64);
         let is_afar = self.afar.is_some();
+        let credit = if is_afar { AFAR_CREDIT } else { LIMIT_CREDIT };
+        let floor = now.saturating_sub(credit.as_nanos() as u64);
         let requests = self.afar.as_mut().map_or(charge.limited, |afar| afar.requests.serve(charge.limited));
         let rates = &mut *self.rates;
         if rates.limit_ns > 0.0 {

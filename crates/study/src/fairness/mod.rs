@@ -52,8 +52,11 @@ const PUBLISHED: [(Mode, u32, f64); 4] = [
 /// The published row that the model does not come to, and what is known of that.
 const EXPLAINED: &str = "hdd-array, time mode, 8 readers a group";
 const EXPLANATION: &str = "in the model turns cost next to nothing: what was read ahead for a stream is still in the \
-                           array's cache when its turn comes again, a second later. What made the real one lose a quarter \
-                           against one reader is not known.";
+                           array's cache when its turn comes again, a second later. The published rates are as if every \
+                           turn lost 10 ms of 264 MB/s, a seek and half a rotation: of 16 ms that a turn lasts here, and of \
+                           40 ms with one reader a group, where the same holds in requests, as Linux 2.6.36 ends such turns \
+                           by time, too. Here turns in requests end after `quantum` of them, which takes 5 ms: a cache that \
+                           forgot would take more from that row than this one is off.";
 
 /// What is shared out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,7 +12,8 @@ use base::Instant;
 use base::hash::FixedHashMap;
 use std::collections::VecDeque;
 
-/// Of the time of weights, in a nanosecond or a request at weight 1.
+/// Of the time of weights, in a microsecond or a request at weight 1: a thousand at the greatest weight, so that shares are
+/// true to a thousandth, and with a device for itself a group of the least weight needs sixty years to come to the end.
 const WEIGHT_SCALE: f64 = 1_000_000.0;
 
 /// A group within a class.
@@ -175,11 +176,11 @@ impl<T> Groups<T> {
         Some((waiting.work, waiting.item))
     }
 
-    /// The served stream's turn is over; its group is charged `amount`, in nanoseconds or requests.
-    pub(crate) fn end(&mut self, group: u32, stream: u32, amount: u64) {
+    /// The served stream's turn is over; its group is charged `amount`, in microseconds or requests.
+    pub(crate) fn end(&mut self, group: u32, stream: u32, amount: f64) {
         let more = self.stream(stream).queued > 0;
         let of = &mut self.groups[group as usize];
-        of.had = of.had.saturating_add((amount as f64 * WEIGHT_SCALE / f64::from(of.weight)) as u64);
+        of.had = of.had.saturating_add((amount * WEIGHT_SCALE / f64::from(of.weight)) as u64);
         if more {
             of.ring.push_back(stream);
         }
@@ -289,5 +290,35 @@ impl<T> Groups<T> {
             }
         }
         self.look_through_at = (2 * self.by_stream.len()).max(FLOWS_KEPT_MIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::{Cost, Priority};
+
+    #[test]
+    fn years_of_service_are_told_apart() {
+        const MONTH_US: f64 = 30.0 * 86_400e6;
+        let mut groups = Groups::default();
+        let work = |group| Work {
+            class: Class::Client,
+            group: GroupId(group),
+            stream: StreamId(u64::from(group)),
+            priority: Priority(63),
+            cost: Cost::one(4096),
+        };
+        let weight = |(_, group): GroupKey| if group == GroupId(1) { 100 } else { 1000 };
+        for _ in 0..111 {
+            [1, 2].into_iter().for_each(|group| groups.push(Instant::ZERO, work(group), (), weight));
+        }
+        let turns = (0..110).filter(|_| {
+            let (group, stream) = groups.begin().expect("both have work");
+            groups.pop(stream).expect("both have work");
+            groups.end(group, stream, MONTH_US);
+            groups.group(group).weight == 1000
+        });
+        assert_eq!(turns.count(), 100);
     }
 }

@@ -192,8 +192,8 @@ impl<T> Cfq<T> {
     }
 
     fn end(&mut self, now: Instant, turn: Turn) {
-        let time = now.min(turn.ends).since(turn.began).as_nanos() as u64;
-        let amount = if self.in_requests() { turn.requests } else { time };
+        let time = now.min(turn.ends).since(turn.began);
+        let amount = if self.in_requests() { turn.requests as f64 } else { time.as_nanos() as f64 / 1e3 };
         self.groups.end(turn.group, turn.stream, amount);
         self.turn = None;
     }

@@ -8,13 +8,31 @@ use crate::limits::{FLOWS_KEPT_MIN, FLOWS_MAX};
 use crate::lists::{List, Lists, Waiting};
 use crate::min_tree::MinTree;
 use crate::work::{Class, GroupId, StreamId, Work};
-use base::Instant;
 use base::hash::FixedHashMap;
+use base::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// Of the time of weights, in a microsecond or a request at weight 1: a thousand at the greatest weight, so that shares are
 /// true to a thousandth, and with a device for itself a group of the least weight needs sixty years to come to the end.
 const WEIGHT_SCALE: f64 = 1_000_000.0;
+
+/// What a turn took of the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Service {
+    Time(Duration),
+    Requests(u64),
+}
+
+impl Service {
+    /// By weight.
+    fn over(self, weight: u32) -> u64 {
+        let amount = match self {
+            Service::Time(time) => time.as_nanos() as f64 / 1e3,
+            Service::Requests(count) => count as f64,
+        };
+        (amount * WEIGHT_SCALE / f64::from(weight)) as u64
+    }
+}
 
 /// A group within a class.
 pub(crate) type GroupKey = (Class, GroupId);
@@ -176,11 +194,11 @@ impl<T> Groups<T> {
         Some((waiting.work, waiting.item))
     }
 
-    /// The served stream's turn is over; its group is charged `amount`, in microseconds or requests.
-    pub(crate) fn end(&mut self, group: u32, stream: u32, amount: f64) {
+    /// The served stream's turn is over; its group is charged for it.
+    pub(crate) fn end(&mut self, group: u32, stream: u32, service: Service) {
         let more = self.stream(stream).queued > 0;
         let of = &mut self.groups[group as usize];
-        of.had = of.had.saturating_add((amount * WEIGHT_SCALE / f64::from(of.weight)) as u64);
+        of.had = of.had.saturating_add(service.over(of.weight));
         if more {
             of.ring.push_back(stream);
         }
@@ -300,7 +318,7 @@ mod tests {
 
     #[test]
     fn years_of_service_are_told_apart() {
-        const MONTH_US: f64 = 30.0 * 86_400e6;
+        const MONTH: Duration = Duration::from_secs(30 * 86_400);
         let mut groups = Groups::default();
         let work = |group| Work {
             class: Class::Client,
@@ -316,7 +334,7 @@ mod tests {
         let turns = (0..110).filter(|_| {
             let (group, stream) = groups.begin().expect("both have work");
             groups.pop(stream).expect("both have work");
-            groups.end(group, stream, MONTH_US);
+            groups.end(group, stream, Service::Time(MONTH));
             groups.group(group).weight == 1000
         });
         assert_eq!(turns.count(), 100);

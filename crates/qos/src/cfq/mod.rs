@@ -25,7 +25,7 @@ use crate::scheduler::{Dequeued, Full, QueueState, Scheduler};
 use crate::strict::Strict;
 use crate::work::{Class, GroupId, Priority, Work};
 use base::{Duration, Instant};
-use groups::{GroupKey, Groups};
+use groups::{GroupKey, Groups, Service};
 use std::collections::BTreeMap;
 
 /// The least weight of a group.
@@ -193,8 +193,8 @@ impl<T> Cfq<T> {
 
     fn end(&mut self, now: Instant, turn: Turn) {
         let time = now.min(turn.ends).since(turn.began);
-        let amount = if self.in_requests() { turn.requests as f64 } else { time.as_nanos() as f64 / 1e3 };
-        self.groups.end(turn.group, turn.stream, amount);
+        let service = if self.in_requests() { Service::Requests(turn.requests) } else { Service::Time(time) };
+        self.groups.end(turn.group, turn.stream, service);
         self.turn = None;
     }
 

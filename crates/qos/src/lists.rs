@@ -25,16 +25,11 @@ impl Default for List {
     }
 }
 
-/// What a queue's place holds: of a small entry half a line of cache, so that none lies across two.
-#[derive(Debug)]
-#[repr(align(32))]
-struct Place<E>(Option<E>);
-
 /// The entries of all queues. Each lies in a place, and the places' links lie apart: to add to a queue means to change the
 /// link of its last entry, which is long out of the cache, while all links of thousands of queues are in it.
 #[derive(Debug)]
 pub(crate) struct Lists<E> {
-    entries: Vec<Place<E>>,
+    entries: Vec<Option<E>>,
     /// By place, the next one of its queue; of the last one, the first.
     next: Vec<u32>,
     free: u32,
@@ -51,13 +46,13 @@ impl<E> Lists<E> {
     pub(crate) fn push(&mut self, list: &mut List, entry: E) {
         let place = match self.free {
             END => {
-                self.entries.push(Place(Some(entry)));
+                self.entries.push(Some(entry));
                 self.next.push(END);
                 (self.entries.len() - 1) as u32
             }
             place => {
                 self.free = self.next[place as usize];
-                self.entries[place as usize].0 = Some(entry);
+                self.entries[place as usize] = Some(entry);
                 place
             }
         };
@@ -75,13 +70,13 @@ impl<E> Lists<E> {
 
     /// All that are in some queue, in no particular order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &E> {
-        self.entries.iter().filter_map(|place| place.0.as_ref())
+        self.entries.iter().flatten()
     }
 
     /// Takes from a queue's front.
     pub(crate) fn pop(&mut self, list: &mut List) -> Option<E> {
         let place = *self.next.get(list.0 as usize)?;
-        let entry = self.entries[place as usize].0.take();
+        let entry = self.entries[place as usize].take();
         let second = core::mem::replace(&mut self.next[place as usize], self.free);
         self.free = place;
         if list.0 == place {

@@ -314,11 +314,6 @@ impl<F: Default> Tags<F> {
         [&self.reserved, &self.ready].into_iter().filter_map(MinTree::first).map(|(_, slot)| slot)
     }
 
-    /// Who is held and may run soonest.
-    pub(crate) fn next_let_go(&self) -> Option<u32> {
-        self.held.first().map(|(_, slot)| slot)
-    }
-
     /// Has the cache fetch what serving an entrant will ask for, while there is something else to do: among thousands, who
     /// is next is seldom in it.
     pub(crate) fn look_ahead(&self, slot: u32) {

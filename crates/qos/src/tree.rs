@@ -138,10 +138,6 @@ impl<T> Branch<T> {
             self.tags.look_ahead(slot);
             self.waiting.look_ahead(&self.lists[slot as usize]);
         }
-        // Among thousands with limits, one comes free with many an op.
-        if let Some(slot) = self.tags.next_let_go() {
-            self.tags.look_ahead(slot);
-        }
     }
 
     fn pop(&mut self, now: Instant, slot: u32, phase: Phase, cost: &CostModel) -> (Waiting<T>, Charge) {

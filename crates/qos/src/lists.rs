@@ -8,20 +8,23 @@ use prefetch_index::prefetch_index;
 
 const END: u32 = u32::MAX;
 
-/// One queue among those of a `Lists`: the place of its last entry, from which the link leads to the first.
+/// One queue among those of a `Lists`: the places of its first and its last entry.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct List(u32);
+pub(crate) struct List {
+    first: u32,
+    last: u32,
+}
 
 impl List {
     /// Whether nothing is in it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0 == END
+        self.first == END
     }
 }
 
 impl Default for List {
     fn default() -> Self {
-        List(END)
+        List { first: END, last: END }
     }
 }
 
@@ -56,16 +59,20 @@ impl<E> Lists<E> {
                 place
             }
         };
-        let last = core::mem::replace(&mut list.0, place);
-        let first = if last == END { place } else { core::mem::replace(&mut self.next[last as usize], place) };
-        self.next[place as usize] = first;
+        self.next[place as usize] = END;
+        if list.first == END {
+            list.first = place;
+        } else {
+            self.next[list.last as usize] = place;
+        }
+        list.last = place;
     }
 
     /// Has the cache fetch a queue's front.
     pub(crate) fn look_ahead(&self, list: &List) {
-        if let Some(first) = self.next.get(list.0 as usize) {
-            prefetch_index(&self.entries, *first as usize);
-        }
+        prefetch_index(&self.entries, list.first as usize);
+        prefetch_index(&self.next, list.first as usize);
+        prefetch_index(&self.next, list.last as usize);
     }
 
     /// All that are in some queue, in no particular order.
@@ -75,15 +82,10 @@ impl<E> Lists<E> {
 
     /// Takes from a queue's front.
     pub(crate) fn pop(&mut self, list: &mut List) -> Option<E> {
-        let place = *self.next.get(list.0 as usize)?;
-        let entry = self.entries[place as usize].take();
-        let second = core::mem::replace(&mut self.next[place as usize], self.free);
+        let place = list.first;
+        let entry = self.entries.get_mut(place as usize)?.take();
+        list.first = core::mem::replace(&mut self.next[place as usize], self.free);
         self.free = place;
-        if list.0 == place {
-            list.0 = END;
-        } else {
-            self.next[list.0 as usize] = second;
-        }
         entry
     }
 }

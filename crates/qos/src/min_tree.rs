@@ -1,15 +1,15 @@
 //! The smallest of many keys, each of a slot: set, change and remove a key wherever it is, and ask whose is least.
 //!
-//! Keys lie in blocks of eight, one cache line each, by slot; the least of each block is a key of a block one level up, and
-//! so on to a single block. A key changes in its place, and only minima above it follow: with ten thousand slots that is
-//! five lines, of which the upper ones are always near. A heap moves as many entries about, and has to note for each where
+//! Keys lie in blocks of eight, one cache line each, by slot; the least of each block is a key of a node above eight of them,
+//! and so on to a single node. A key changes in its place, and only minima above it follow: with ten thousand slots that is
+//! five blocks, of which the upper ones are always near. A heap moves as many entries about, and has to note for each where
 //! it is now, in a line that is near to nothing.
 //!
-//! With each minimum its slot is kept, apart from the keys, so that whose is least is known without a way down. A block is
-//! searched only where its minimum goes, and then without branches: nothing could predict them.
+//! With each minimum its slot is kept, so that whose is least is known without a way down. A block is searched only where its
+//! minimum goes, and then without branches: nothing could predict them.
 //!
-//! Invariants: an entry of a block that is no leaf is the least of the block below it, and has its slot; `least` is that of
-//! the root; what is not in has the key `NONE`; of equal keys the one of the smallest slot is least.
+//! Invariants: an entry of a node is the least of what is below it, and has its slot; `least` is that of all; what is not in
+//! has the key `NONE`; of equal keys the one of the smallest slot is least.
 
 use prefetch_index::prefetch_index;
 
@@ -41,14 +41,37 @@ struct Entry {
     slot: u32,
 }
 
+/// Eight blocks' least keys, and whose they are.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    keys: Block,
+    slots: [u32; FAN],
+}
+
+impl Node {
+    const EMPTY: Node = Node { keys: Block::EMPTY, slots: [0; FAN] };
+
+    fn at(&self, place: usize) -> Entry {
+        Entry { key: self.keys.0[place], slot: self.slots[place] }
+    }
+
+    fn put(&mut self, place: usize, entry: Entry) {
+        (self.keys.0[place], self.slots[place]) = (entry.key, entry.slot);
+    }
+
+    fn least(&self) -> Entry {
+        let (key, place) = self.keys.least();
+        Entry { key, slot: self.slots[place] }
+    }
+}
+
 /// The smallest key first, of equal ones that of the smallest slot. Slots are small numbers.
 #[derive(Debug)]
 pub(crate) struct MinTree {
-    /// Level by level from the root on: below entry e of block b lies block `8 * b + 1 + e`. Of the last level, the leaves,
-    /// there are as many as have been needed.
-    blocks: Vec<Block>,
-    /// Whose the keys are, of each block that is no leaf.
-    slots: Vec<[u32; FAN]>,
+    /// The keys, by slot; as many as have been needed.
+    leaves: Vec<Block>,
+    /// Level by level from the root on, and the leaves behind the last: below entry e of node n lies number `8 * n + 1 + e`.
+    nodes: Vec<Node>,
     least: Entry,
     len: usize,
 }
@@ -56,7 +79,7 @@ pub(crate) struct MinTree {
 impl Default for MinTree {
     fn default() -> Self {
         let least = Entry { key: NONE, slot: 0 };
-        MinTree { blocks: vec![Block::EMPTY], slots: Vec::new(), least, len: 0 }
+        MinTree { leaves: vec![Block::EMPTY], nodes: Vec::new(), least, len: 0 }
     }
 }
 
@@ -74,7 +97,7 @@ impl MinTree {
 
     /// Has the cache fetch a slot's key.
     pub(crate) fn look_ahead(&self, slot: u32) {
-        prefetch_index(&self.blocks, self.leaf_of(slot));
+        prefetch_index(&self.leaves, slot as usize / FAN);
     }
 
     /// How many slots are in it.
@@ -84,64 +107,55 @@ impl MinTree {
 
     /// Puts a slot in, or gives it another key.
     pub(crate) fn set(&mut self, slot: u32, key: u64) {
-        if self.leaf_of(slot) >= self.blocks.len() {
-            self.grow(slot as usize / FAN);
+        let leaf = slot as usize / FAN;
+        if leaf >= self.leaves.len() {
+            self.grow(leaf);
         }
         self.len += usize::from(self.replace(slot, key.min(KEY_MAX)) == NONE);
     }
 
     /// Takes a slot out, if it is in.
     pub(crate) fn remove(&mut self, slot: u32) {
-        if self.leaf_of(slot) < self.blocks.len() {
+        if (slot as usize) < self.leaves.len() * FAN {
             self.len -= usize::from(self.replace(slot, NONE) != NONE);
         }
     }
 
-    /// The leaf with a slot's key. Leaves lie behind all other blocks.
-    fn leaf_of(&self, slot: u32) -> usize {
-        self.slots.len() + slot as usize / FAN
-    }
-
-    /// The least of a block.
-    fn least_of(&self, at: usize) -> Entry {
-        let (key, place) = self.blocks[at].least();
-        let slot = match self.slots.get(at) {
-            Some(slots) => slots[place],
-            None => ((at - self.slots.len()) * FAN + place) as u32,
-        };
-        Entry { key, slot }
-    }
-
     /// Puts a key in a slot's place; gives the one before.
+    #[inline]
     fn replace(&mut self, slot: u32, key: u64) -> u64 {
-        let mut at = self.leaf_of(slot);
-        let before = core::mem::replace(&mut self.blocks[at].0[slot as usize % FAN], key);
-        if before == key {
-            return before;
-        }
-        let (mut old, mut new) = (slot, Entry { key, slot });
-        while at > 0 {
-            let (above, place) = ((at - 1) / FAN, (at - 1) % FAN);
-            let known = Entry { key: self.blocks[above].0[place], slot: self.slots[above][place] };
-            let Some(least) = self.least_after(known, old, new, at) else { return before };
-            (self.blocks[above].0[place], self.slots[above][place]) = (least.key, least.slot);
-            (at, old, new) = (above, known.slot, least);
-        }
-        if let Some(least) = self.least_after(self.least, old, new, 0) {
-            self.least = least;
+        let leaf = &mut self.leaves[slot as usize / FAN];
+        let before = core::mem::replace(&mut leaf.0[slot as usize % FAN], key);
+        if self.nodes.is_empty() {
+            // Of few it is cheaper to look at all than to guess whether that is needed.
+            let (key, place) = leaf.least();
+            self.least = Entry { key, slot: place as u32 };
+        } else if before != key {
+            self.follow(slot, key);
         }
         before
     }
 
-    /// The least of a block now that what is `new` has come in the place of what was of the slot `old`; none if it is who
-    /// was `known` to be.
-    fn least_after(&self, known: Entry, old: u32, new: Entry, at: usize) -> Option<Entry> {
-        if new.key < known.key {
-            Some(new)
-        } else if known.slot == old || new.key == known.key {
-            Some(self.least_of(at))
-        } else {
-            None
+    /// Has the minima above a slot follow its key.
+    #[inline(never)]
+    fn follow(&mut self, slot: u32, key: u64) {
+        let leaf = slot as usize / FAN;
+        let (mut at, mut place) = above(self.nodes.len() + leaf);
+        let mut known = self.nodes[at].at(place);
+        let least = least_after(known, slot, Entry { key, slot }, || least_of_leaf(&self.leaves, leaf));
+        let Some(mut least) = least else { return };
+        while at > 0 {
+            let (parent, place_there) = above(at);
+            let known_there = self.nodes[parent].at(place_there);
+            let node = &mut self.nodes[at];
+            node.put(place, least);
+            let Some(next) = least_after(known_there, known.slot, least, || node.least()) else { return };
+            (at, place, known, least) = (parent, place_there, known_there, next);
+        }
+        let root = &mut self.nodes[0];
+        root.put(place, least);
+        if let Some(least) = least_after(self.least, known.slot, least, || root.least()) {
+            self.least = least;
         }
     }
 
@@ -149,22 +163,45 @@ impl MinTree {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, leaf: usize) {
-        let mut leaves = self.blocks.split_off(self.slots.len());
-        leaves.resize((leaf + 1).max(2 * leaves.len()), Block::EMPTY);
-        let mut above = self.slots.len();
-        while leaves.len() > above * (FAN - 1) + 1 {
-            above = above * FAN + 1;
+        self.leaves.resize((leaf + 1).max(2 * self.leaves.len()), Block::EMPTY);
+        let mut nodes = self.nodes.len();
+        while self.leaves.len() > nodes * (FAN - 1) + 1 {
+            nodes = nodes * FAN + 1;
         }
-        self.slots = vec![[0; FAN]; above];
-        self.blocks = vec![Block::EMPTY; above];
-        self.blocks.extend(leaves);
-        for at in (1..self.blocks.len()).rev() {
-            let Entry { key, slot } = self.least_of(at);
-            let (above, place) = ((at - 1) / FAN, (at - 1) % FAN);
-            self.blocks[above].0[place] = key;
-            self.slots[above][place] = slot;
+        self.nodes = vec![Node::EMPTY; nodes];
+        for leaf in 0..self.leaves.len() {
+            let (at, place) = above(nodes + leaf);
+            self.nodes[at].put(place, least_of_leaf(&self.leaves, leaf));
         }
-        self.least = self.least_of(0);
+        for below in (1..nodes).rev() {
+            let (at, place) = above(below);
+            let least = self.nodes[below].least();
+            self.nodes[at].put(place, least);
+        }
+        self.least = self.nodes[0].least();
+    }
+}
+
+/// Below which node the one of some number is, or leaf behind all nodes, and in which place.
+fn above(number: usize) -> (usize, usize) {
+    ((number - 1) / FAN, (number - 1) % FAN)
+}
+
+fn least_of_leaf(leaves: &[Block], leaf: usize) -> Entry {
+    let (key, place) = leaves[leaf].least();
+    Entry { key, slot: (leaf * FAN + place) as u32 }
+}
+
+/// The least of a block now that what is `new` has come in the place of what was of the slot `old`; none if it is who was
+/// `known` to be. The block is searched only if need be.
+#[inline(always)]
+fn least_after(known: Entry, old: u32, new: Entry, search: impl FnOnce() -> Entry) -> Option<Entry> {
+    if new.key < known.key {
+        Some(new)
+    } else if known.slot == old || new.key == known.key {
+        Some(search())
+    } else {
+        None
     }
 }
 

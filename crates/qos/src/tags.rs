@@ -64,15 +64,6 @@ pub(crate) enum Next {
     Nobody,
 }
 
-/// What the deadline of an entrant takes beside its tags.
-#[derive(Clone, Copy, Debug, Default)]
-struct Deadline {
-    /// What its last service by reservation moved `r` on by.
-    last_reserved: u64,
-    /// How much longer than its reservation says it can wait.
-    patience_ns: u64,
-}
-
 /// All entrants of one competition; with each, what its owner knows of it.
 #[derive(Debug, Default)]
 pub(crate) struct Tags<F> {
@@ -89,8 +80,8 @@ pub(crate) struct Tags<F> {
     held_until: Aside<u64>,
     /// What was had past this competition since the last service, of those that were `ServedBesides`.
     besides: Aside<f64>,
-    /// Of the first.
-    deadlines: [Deadline; DEADLINES_MAX],
+    /// What the last service by reservation moved `r` on by, of the first: from there to `r` it had what it owes now.
+    last_reserved: [u64; DEADLINES_MAX],
     free: Vec<u32>,
     active: usize,
     /// How many have a reservation, idle ones included.
@@ -141,8 +132,8 @@ impl<F: Default> Tags<F> {
         if self.entrants[place].is(Is::RatedInBytes) {
             self.byte_rates.set(place, ByteRates::default());
         }
-        if let Some(deadline) = self.deadlines.get_mut(place) {
-            deadline.last_reserved = 0;
+        if let Some(last_reserved) = self.last_reserved.get_mut(place) {
+            *last_reserved = 0;
         }
         self.parts(slot).1.set_promise((0, 0), &promise);
         slot
@@ -281,8 +272,8 @@ impl<F: Default> Tags<F> {
         }
     }
 
-    /// Who is next.
-    pub(crate) fn next(&mut self, now: Instant) -> Next {
+    /// Who is next; `patience` says how much longer than its reservation says an entrant can wait.
+    pub(crate) fn next(&mut self, now: Instant, patience: impl Fn(u32) -> Duration) -> Next {
         while self.held.least().is_some_and(|from| from <= now.0) {
             let (from, slot) = self.held.first().expect("there is a least one");
             debug_assert_eq!(from, self.runs_from(slot));
@@ -299,7 +290,7 @@ impl<F: Default> Tags<F> {
             }
             let by_weight = self.overloaded && self.turns + 1 >= OVERLOAD_TURNS;
             if r <= self.reservations_at(now.0) && !by_weight && !Bug::WeightBeforeReservation.is_planted() {
-                return Next::Entrant(self.most_urgent(now.0), Phase::Reservation);
+                return Next::Entrant(self.most_urgent(now.0, patience), Phase::Reservation);
             }
         }
         match (self.ready.first(), self.held.least()) {
@@ -339,25 +330,20 @@ impl<F: Default> Tags<F> {
         entrant.is(Is::Active) && entrant.is(Is::Reserving) && rates.r <= due && self.runs_from(slot) <= now.0
     }
 
-    /// What waits below an entrant can wait so much longer than its reservation says; heard where deadlines are.
-    pub(crate) fn set_patience(&mut self, slot: u32, patience: Duration) {
-        if let Some(deadline) = self.deadlines.get_mut(slot as usize) {
-            deadline.patience_ns = patience.as_nanos() as u64;
-        }
-    }
-
     /// Of those whose reservations are due, who has to be served soonest lest it falls behind. What is large and rare may
     /// wait for what is small and frequent, which must not wait for it (Bennett and Zhang, "WF2Q: Worst-case Fair Weighted
     /// Fair Queueing", INFOCOM 1996). Among many, the one that has been due for longest is as good.
-    fn most_urgent(&self, now: u64) -> u32 {
+    fn most_urgent(&self, now: u64, patience: impl Fn(u32) -> Duration) -> u32 {
         let due = self.reservations_at(now);
         let few = if self.entrants.len() > DEADLINES_MAX { &[] } else { self.entrants.as_slice() };
-        let all = few.iter().zip(&self.rates).zip(&self.deadlines).zip(0..);
+        let all = few.iter().zip(&self.rates).zip(&self.last_reserved).zip(0..);
         let is_due = |entrant: &Entrant<F>, r| {
             entrant.is(Is::Active) && !entrant.is(Is::Held) && entrant.is(Is::Reserving) && r <= due
         };
         let soonest = all.filter(|(((entrant, rates), _), _)| is_due(entrant, rates.r)).min_by_key(
-            |(((_, rates), deadline), _)| rates.r.saturating_add(deadline.last_reserved + deadline.patience_ns),
+            |(((_, rates), last_reserved), slot)| {
+                rates.r.saturating_add(**last_reserved + patience(*slot).as_nanos() as u64)
+            },
         );
         soonest.map_or_else(|| self.reserved.first().expect("one is due").1, |(_, slot)| slot)
     }
@@ -461,7 +447,9 @@ mod tests {
             let quiet = tags.add(Promise::weight(1), ());
             [quiet, busy].into_iter().for_each(|slot| tags.activate(now, slot));
             let turns = (0..100).filter(|_| {
-                let Next::Entrant(slot, phase) = tags.next(now) else { unreachable!("both have work") };
+                let Next::Entrant(slot, phase) = tags.next(now, |_| Duration::ZERO) else {
+                    unreachable!("both have work")
+                };
                 tags.charge(now, slot, phase, Charge::alike(1.0, 0), true);
                 slot == busy
             });

@@ -140,6 +140,20 @@ impl<T> Branch<T> {
         }
     }
 
+    /// Who is next.
+    fn next(&mut self, now: Instant) -> Next {
+        self.tags.next(now, |_| Duration::ZERO)
+    }
+
+    /// A branch in which some flows have reservations and none is due keeps a little of its own for them: so they need not
+    /// wait for it when they come. What waits there meanwhile is promised nothing in particular.
+    fn patience(&self, now: Instant) -> Duration {
+        match self.tags.reservations(now) {
+            (true, false) => UNPROMISED_PATIENCE,
+            _ => Duration::ZERO,
+        }
+    }
+
     fn pop(&mut self, now: Instant, slot: u32, phase: Phase, cost: &CostModel) -> (Waiting<T>, Charge) {
         let list = &mut self.lists[slot as usize];
         let waiting = self.waiting.pop(list).expect("an active flow has work");
@@ -270,14 +284,14 @@ impl<T> Tree<T> {
     /// What is next, and what it was charged.
     pub(crate) fn pop(&mut self, now: Instant) -> (Dequeued<T>, Option<Given>) {
         let now = self.clock(now);
-        self.be_patient(now);
         loop {
-            let (branch, phase) = match self.top.next(now) {
+            let patience = |branch: u32| self.branches[branch as usize].patience(now);
+            let (branch, phase) = match self.top.next(now, patience) {
                 Next::Entrant(branch, phase) => (branch, phase),
                 Next::NotBefore(at) => return (Dequeued::NotBefore(at), None),
                 Next::Nobody => return (Dequeued::Empty, None),
             };
-            match self.branches[branch as usize].tags.next(now) {
+            match self.branches[branch as usize].next(now) {
                 Next::Entrant(slot, reason) => {
                     let (waiting, given) = self.give(now, (branch, phase), (slot, reason));
                     return (Dequeued::Ready(waiting.work, waiting.item), Some(given));
@@ -294,7 +308,7 @@ impl<T> Tree<T> {
         for (number, branch) in (0..).zip(&mut self.branches) {
             if branch.tags.reservations(now).1
                 && self.top.is_due(now, number)
-                && let Next::Entrant(slot, Phase::Reservation) = branch.tags.next(now)
+                && let Next::Entrant(slot, Phase::Reservation) = branch.next(now)
             {
                 return Some(self.give(now, (number, Phase::Reservation), (slot, Phase::Reservation)));
             }
@@ -315,21 +329,6 @@ impl<T> Tree<T> {
         self.queued -= 1;
         self.top.charge(now, branch, phase, charge, stays);
         (waiting, Given { branch: branch as usize, phase, charge })
-    }
-
-    /// A branch in which some flows have reservations and none is due keeps a little of its own for them: so they need not
-    /// wait for it when they come. What waits there meanwhile is promised nothing in particular.
-    fn be_patient(&mut self, now: Instant) {
-        if !self.top.reservations(now).0 {
-            return;
-        }
-        for (number, branch) in (0..).zip(&self.branches) {
-            let patience = match branch.tags.reservations(now) {
-                (true, false) => UNPROMISED_PATIENCE,
-                _ => Duration::ZERO,
-            };
-            self.top.set_patience(number, patience);
-        }
     }
 
     /// Whether work may run at once, nothing else being there.

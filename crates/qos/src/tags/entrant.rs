@@ -2,6 +2,7 @@
 //!
 //! Read next: `rates` for what may be promised it beyond a weight.
 
+use super::rates::whole;
 use crate::limits::WEIGHT_MAX;
 use crate::promise::Promise;
 
@@ -100,6 +101,6 @@ impl<F> Entrant<F> {
     }
 
     fn step(&self, units: f64) -> u64 {
-        ((units * self.weight_step()) as u64).max(1)
+        whole(units * self.weight_step()).max(1)
     }
 }

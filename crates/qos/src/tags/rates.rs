@@ -122,7 +122,7 @@ impl Promised<'_> {
         if let Some(afar) = &mut self.afar {
             ns = afar.reserved_ns.serve(ns);
         }
-        let moved = ns as u64;
+        let moved = whole(ns);
         self.rates.r = self.rates.r.saturating_add(moved);
         moved
     }
@@ -175,10 +175,17 @@ fn owed(tag: u64, from: u64, old_ns: f64, new_ns: f64) -> u64 {
     from.saturating_add((units * new_ns) as u64)
 }
 
-/// The whole nanoseconds that a time takes. (`f64::ceil` is a call of a library on processors of the baseline.)
+/// The whole units of a cost or a time that is not negative, up to 2^63: the conversion of a processor, where that to `u64`
+/// takes two of them and a choice.
+pub(super) fn whole(units: f64) -> u64 {
+    debug_assert!(units >= 0.0, "{units} is no cost");
+    units as i64 as u64
+}
+
+/// The whole nanoseconds that a time takes, up to 2^63. (`f64::ceil` is a call of a library on processors of the baseline.)
 fn rounded_up(ns: f64) -> u64 {
-    let whole = ns as u64;
-    whole.saturating_add(u64::from((whole as f64) < ns))
+    let whole = ns as i64;
+    whole.saturating_add(i64::from((whole as f64) < ns)) as u64
 }
 
 #[cfg(test)]
@@ -187,9 +194,9 @@ mod tests {
 
     #[test]
     fn times_are_rounded_up() {
-        for ns in [0.0, 0.001, 1.0, 1.5, 999_999.0, 999_999.000_1, 1e15 + 0.5, 1e19] {
+        for ns in [0.0, 0.001, 1.0, 1.5, 999_999.0, 999_999.000_1, 1e15 + 0.5, 9e18] {
             assert_eq!(rounded_up(ns), ns.ceil() as u64, "{ns}");
         }
-        assert_eq!(rounded_up(f64::INFINITY), u64::MAX);
+        assert_eq!(rounded_up(f64::INFINITY), i64::MAX as u64);
     }
 }

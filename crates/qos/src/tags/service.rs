@@ -108,9 +108,9 @@ impl<F: Default> Tags<F> {
         if !entrant.is(Is::Reserving) {
             return;
         }
-        let last_reserved = promised.charge_reservation(charge);
-        if let Some(deadline) = self.deadlines.get_mut(slot as usize) {
-            deadline.last_reserved = last_reserved;
+        let moved = promised.charge_reservation(charge);
+        if let Some(last_reserved) = self.last_reserved.get_mut(slot as usize) {
+            *last_reserved = moved;
         }
     }
 }

@@ -37,6 +37,16 @@ impl Account {
         }
     }
 
+    /// A request was asked for that cannot be sent, as so many wait already.
+    pub(super) fn unsent(&mut self, measured: bool) {
+        self.asked += u64::from(measured);
+    }
+
+    /// How many requests wait in queues.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting as usize
+    }
+
     /// A request has left its queue for the device.
     pub(super) fn begun(&mut self, now: Instant, from: Instant) {
         self.waiting -= 1;
@@ -86,10 +96,12 @@ mod tests {
         assert_eq!(account.backlog_percent(from, end), 100.0, "one waits still");
         account.begun(ms(3000), from);
         assert_eq!(account.backlog_percent(from, end), 75.0);
+        account.unsent(true);
+        assert_eq!((account.asked, account.waiting()), (4, 0), "what is not sent is asked for and does not wait");
         for n in 1..=200 {
             account.served(ms(10 * n), Duration::from_micros(n));
         }
-        assert_eq!((account.asked, account.served, account.most_in_a_second), (3, 200, 100));
+        assert_eq!((account.asked, account.served, account.most_in_a_second), (4, 200, 100));
         assert_eq!(account.p99_ms(), 0.198);
         assert_eq!(Account::open(from).p99_ms(), 0.0);
     }

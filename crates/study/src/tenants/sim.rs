@@ -9,6 +9,7 @@ use crate::measurement::Measurement;
 use crate::progress::Progress;
 use base::{Duration, Instant, Rng};
 use device::{Device, Io, IoId, IoKind, Media};
+use qos::limits::QUEUED_MAX;
 use qos::{
     Class, Cost, CostModel, Dequeued, Elsewhere, GroupId, Ledger, Load, MClock, MClockConfig, Priority, Profile,
     Scheduler, Served, Settled, StreamId, Way, Window, Work,
@@ -28,6 +29,9 @@ const STORE_IOS_MAX: usize = 128;
 const STORE_BYTES_MAX: u64 = 64 << 20;
 /// Requests under way of each tenant that is no victim.
 const DEPTH: usize = 16;
+/// Requests of a victim that wait at the most, where there is room for so many of all: as many as Ceph's clients have under
+/// way (`objecter_inflight_ops`). What it would ask for beyond is not sent, and counts as not received.
+const VICTIM_WAITING_MAX: usize = 1024;
 const REQUEST_BYTES: u64 = 4096;
 /// Requests under way and their bytes, for each OSD: recovery and scrub.
 const BACKGROUND: [(Class, usize, u64); 2] = [(Class::Recovery, 8, 64 << 10), (Class::BestEffort, 2, 512 << 10)];
@@ -63,6 +67,7 @@ struct Run {
     accounts: Vec<Account>,
     /// When victims ask.
     asking: BTreeSet<(Instant, usize)>,
+    victim_waiting_max: usize,
     rng: Rng,
     next_io: u64,
     measured_from: Instant,
@@ -132,6 +137,7 @@ impl Run {
             osds,
             cost: config.cost,
             asking: BTreeSet::new(),
+            victim_waiting_max: VICTIM_WAITING_MAX.min(QUEUED_MAX / tenants.len()),
             rng,
             next_io: 0,
             measured_from,
@@ -178,7 +184,11 @@ impl Run {
         }
         while let Some((_, tenant)) = self.asking.first().copied().filter(|(at, _)| *at <= now) {
             self.asking.pop_first();
-            self.send(now, tenant);
+            if self.accounts[tenant].waiting() < self.victim_waiting_max {
+                self.send(now, tenant);
+            } else {
+                self.accounts[tenant].unsent(now >= self.measured_from);
+            }
             self.ask_later(now, tenant);
         }
         (0..OSDS).for_each(|osd| self.dispatch(now, osd));

@@ -33,7 +33,7 @@ impl Default for List {
 #[derive(Debug)]
 pub(crate) struct Lists<E> {
     entries: Vec<Option<E>>,
-    /// By place, the next one of its queue; of the last one, the first.
+    /// By place, the next one of its queue or of the free ones; `END` behind the last.
     next: Vec<u32>,
     free: u32,
 }

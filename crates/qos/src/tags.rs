@@ -80,7 +80,7 @@ pub(crate) struct Tags<F> {
     held_until: Aside<u64>,
     /// What was had past this competition since the last service, of those that were `ServedBesides`.
     besides: Aside<f64>,
-    /// What the last service by reservation moved `r` on by, of the first: from there to `r` it had what it owes now.
+    /// What the last service by reservation moved `r` on by, of the first entrants: so long after `r` is their deadline.
     last_reserved: [u64; DEADLINES_MAX],
     free: Vec<u32>,
     active: usize,

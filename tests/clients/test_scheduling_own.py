@@ -1,8 +1,13 @@
 """The order of work as an operator sees it: limits that hold, changes that take effect at once, the queue on show."""
+import contextlib
 import json
+import os
+import subprocess
+import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
+import slow_devices
 from harness import Loligo, OwnCluster, run, wait_for
 
 OSDS = 3
@@ -70,6 +75,40 @@ class Scheduling(OwnCluster):
         self.assertAlmostEqual(promised["reservation"], capacity["iops"] / 2, delta=1)
         self.set(("osd_mclock_max_capacity_iops_hdd", "500"))
         wait_for(lambda: self.queue()["capacity"] == {"iops": 500, "source": "set"}, "the option overrides it")
+
+    @unittest.skipUnless(slow_devices.may_be_had(), "needs root and the cgroup controller blkio (version 1)")
+    def test_what_a_device_does_is_known_in_ten_seconds_and_followed(self):
+        """Slow, five times slower than that, and as it was: what has been learnt is what the OSD does at the same load."""
+        undo = contextlib.ExitStack()
+        self.addCleanup(undo.close)
+        device = slow_devices.SlowDevices(self.parent, undo, 1, 2)
+        self.cluster.up("--osds", "1", options={"osd_pool_default_size": "1", "bluestore_block_path": device.pattern})
+        run("ceph", "osd", "pool", "create", "p", "8", conf=self.cluster.conf)
+        self.set(("osd_op_queue", "mclock_scheduler"))
+        run("rbd", "create", "--size", "256M", "p/image", conf=self.cluster.conf)
+        fio = ["fio", "--name=t", "--ioengine=rbd", "--pool=p", "--rbdname=image", "--clientname=admin", "--direct=1"]
+        run(*fio, "--rw=write", "--bs=1m", "--iodepth=8", conf=self.cluster.conf)
+        writer = subprocess.Popen(
+            [*fio, "--rw=randwrite", "--bs=4k", "--iodepth=32", "--time_based", "--runtime=300"],
+            env={**os.environ, "CEPH_ARGS": "", "CEPH_CONF": str(self.cluster.conf)}, stdout=subprocess.DEVNULL)
+        undo.callback(writer.wait)
+        undo.callback(writer.kill)
+
+        def written():
+            return json.loads(self.cluster.ceph("tell", "osd.0", "perf", "dump").stdout)["osd"]["op_w"], time.monotonic()
+
+        for writes in (600, 120, 600):
+            device.slow_down(200, writes, 10 * writes)
+            time.sleep(10)
+            before, began = written()
+            known = []
+            for _ in range(8):
+                time.sleep(0.5)
+                known.append(self.queue()["capacity"]["iops"])
+            after, ended = written()
+            rate = (after - before) / (ended - began)
+            # Neither of the two is known better than this from so few seconds of a device that works in jerks.
+            self.assertAlmostEqual(sum(known) / len(known) / rate, 1, delta=0.2, msg=f"{writes}: {rate:.0f} of {known}")
 
     def test_shares_follow_weights_under_every_scheduler(self):
         """Three tenants that always have work, on one slow device."""

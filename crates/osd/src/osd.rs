@@ -472,6 +472,7 @@ impl Osd {
             }
             self.perform(work, under_way);
         }
+        self.core.store_meter.limit(self.core.now, self.scheduler.is_limited());
     }
 
     fn perform(&mut self, work: Work, under_way: Option<UnderWay>) {

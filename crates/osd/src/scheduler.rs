@@ -74,6 +74,7 @@ pub(crate) struct OpQueue {
     done: Arc<Mutex<Vec<qos::Work>>>,
     /// What was queued may run from then on.
     wakeup: Option<Instant>,
+    is_limited: bool,
     /// What tenants are promised.
     tenants: BTreeMap<GroupId, TenantPromise>,
 }
@@ -81,7 +82,7 @@ pub(crate) struct OpQueue {
 impl OpQueue {
     pub(crate) fn new(options: QueueOptions) -> OpQueue {
         let (done, tenants) = (Arc::default(), BTreeMap::new());
-        OpQueue { queue: options.scheduler(), options, done, wakeup: None, tenants }
+        OpQueue { queue: options.scheduler(), options, done, wakeup: None, is_limited: false, tenants }
     }
 
     /// Other options, in force at once, also for what is queued.
@@ -155,7 +156,7 @@ impl OpQueue {
     /// Gives the next, if any may run now and the store has room. Whoever holds the second part until the work is done
     /// lets a scheduler know that wants to.
     pub(crate) fn dequeue(&mut self, now: Instant, store: &StoreMeter) -> Option<(Work, Option<UnderWay>)> {
-        self.wakeup = None;
+        (self.wakeup, self.is_limited) = (None, false);
         if self.queue.is_empty() {
             return None;
         }
@@ -174,6 +175,7 @@ impl OpQueue {
             }
             Dequeued::NotBefore(at) => {
                 self.wakeup = Some(at);
+                self.is_limited = matches!(&self.queue, AnyScheduler::MClock(queue) if queue.is_limited());
                 None
             }
             Dequeued::Empty => None,
@@ -186,6 +188,11 @@ impl OpQueue {
             AnyScheduler::MClock(queue) if store.has_room_for_due() => queue.dequeue_due(now).map(|(_, item)| item),
             _ => None,
         }
+    }
+
+    /// Whether the limit of a class held back work that the store had room for when this was last asked for some.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.is_limited
     }
 
     /// When work may run that may not now. What waits for the store needs no time: an answer of the store lets it go on.

@@ -45,7 +45,7 @@ impl StoreMeter {
     /// The store has been given a read or a transaction that moves so many bytes of data.
     pub fn begin(&mut self, now: Instant, bytes: u64, way: Way) -> Given {
         let load = Load::one(bytes, self.cost.units(Cost::one(bytes)));
-        self.meter.begin(now);
+        self.meter.begin(now, load.units);
         self.window.begin(now, load, way);
         Given { load, way }
     }
@@ -54,6 +54,11 @@ impl StoreMeter {
     pub fn end(&mut self, now: Instant, given: Given) {
         self.meter.end(now, given.load.units);
         self.window.end(now, given.load, given.way);
+    }
+
+    /// Whether limits that are shares of its capacity hold work back from now on that the store has room for.
+    pub fn limit(&mut self, now: Instant, is_limited: bool) {
+        self.meter.limit(now, is_limited);
     }
 
     /// Whether the store may be given more out of the scheduler.

@@ -354,6 +354,14 @@ impl<F: Default> Tags<F> {
         (from > now.0).then_some(Instant(from))
     }
 
+    /// Whether an entrant has work and its own limits do not let it run.
+    pub(crate) fn is_limited(&self, now: Instant, slot: u32) -> bool {
+        let place = slot as usize;
+        let entrant = &self.entrants[place];
+        let bytes = || entrant.is(Is::RatedInBytes).then(|| self.byte_rates.get(place));
+        entrant.is(Is::Active) && entrant.is(Is::Limited) && limited_until(&self.rates[place], bytes()) > now.0
+    }
+
     /// An entrant, and what it is promised beyond a weight.
     fn parts(&mut self, slot: u32) -> (&mut Entrant<F>, Promised<'_>) {
         let place = slot as usize;

@@ -376,6 +376,11 @@ impl<T> Tree<T> {
             .for_each(|waiting| see(&waiting.work, &waiting.item));
     }
 
+    /// Whether there is work that the limit of its branch does not let run.
+    pub(crate) fn is_limited(&self) -> bool {
+        (0..self.branches.len() as u32).any(|branch| self.top.is_limited(self.now, branch))
+    }
+
     /// A branch as reports show it.
     pub(crate) fn state(&self, branch: usize) -> BranchState {
         BranchState {

@@ -14,6 +14,8 @@ struct Bench {
     now: Instant,
     width: usize,
     in_groups: bool,
+    /// So long in each tenth of a second it does nothing.
+    pauses: Duration,
     alone: Duration,
     ends: BinaryHeap<Reverse<Instant>>,
     waiting: VecDeque<()>,
@@ -27,6 +29,7 @@ impl Bench {
             now: BEGIN,
             width,
             in_groups: false,
+            pauses: Duration::ZERO,
             alone: Duration::from_micros(alone_us),
             ends: BinaryHeap::new(),
             waiting: VecDeque::new(),
@@ -39,7 +42,7 @@ impl Bench {
     }
 
     fn submit(&mut self) {
-        self.meter.begin(self.now);
+        self.meter.begin(self.now, 1.0);
         self.waiting.push_back(());
         self.start();
     }
@@ -59,7 +62,10 @@ impl Bench {
     }
 
     fn takes(&mut self) -> Duration {
-        self.alone.mul_f64(0.75 + self.rng.below(1000) as f64 / 2000.0)
+        let takes = self.alone.mul_f64(0.75 + self.rng.below(1000) as f64 / 2000.0);
+        let tenth = Duration::from_millis(100);
+        let into = Duration::from_nanos((self.now + takes).0 % tenth.as_nanos() as u64);
+        takes + self.pauses.saturating_sub(into)
     }
 
     /// Lets time pass until the next piece is done, but not beyond `until`; whether one was.
@@ -88,6 +94,28 @@ impl Bench {
             }
             self.step(end);
         }
+    }
+
+    /// Somebody keeps `depth` pieces under way or waiting for so long, and is let have `share` of the capacity that is known;
+    /// gives how many pieces a second were done.
+    fn keep_limited(&mut self, depth: usize, share: f64, time: Duration) -> f64 {
+        let (end, mut free_at, mut done) = (self.now + time, self.now, 0);
+        while self.now < end {
+            let limit = self.meter.capacity().expect("known by now") * share;
+            let mut under_way = self.ends.len() + self.waiting.len();
+            // What a limit has held back is no credit beyond a moment.
+            free_at = free_at.max(self.now - Duration::from_millis(50));
+            while under_way < depth && free_at <= self.now {
+                self.submit();
+                free_at = free_at + Duration::from_secs_f64(1.0 / limit);
+                under_way += 1;
+            }
+            let is_limited = under_way < depth;
+            self.meter.limit(self.now, is_limited);
+            done += usize::from(self.step(if is_limited { end.min(free_at) } else { end }));
+        }
+        self.meter.limit(self.now, false);
+        done as f64 / time.as_secs_f64()
     }
 
     /// Somebody sends a piece every `every`, whatever becomes of the others.
@@ -164,6 +192,11 @@ fn a_device_that_slows_down_is_noticed_at_a_lower_load_too() {
     bench.alone *= 5;
     bench.keep(12, Duration::from_secs(10));
     bench.assert_known("five times slower, and a fifth of the load");
+    let mut bench = Bench::new(2, 1000);
+    bench.keep(2, Duration::from_secs(10));
+    bench.alone *= 5;
+    bench.keep(2, Duration::from_secs(10));
+    bench.assert_known("five times slower, with two pieces at a time");
 }
 
 #[test]
@@ -185,11 +218,43 @@ fn a_sender_that_is_held_to_what_is_known_finds_out_that_there_is_more() {
 }
 
 #[test]
+fn limits_that_are_shares_of_the_capacity_do_not_wear_it_down() {
+    // A disk, a flash drive, and what commits in groups, the latter two also with work of their own to do; with the limits
+    // of clients in two profiles.
+    let devices = [(1, false, 32, 0), (16, false, 64, 0), (16, false, 64, 30), (1, true, 64, 0), (1, true, 64, 30)];
+    for (width, in_groups, depth, pauses_ms) in devices {
+        for share in [1.0, 0.8] {
+            let pauses = Duration::from_millis(pauses_ms);
+            let mut bench = Bench { in_groups, pauses, ..Bench::new(width, 2000) };
+            bench.keep(depth, Duration::from_secs(10));
+            let mut check = |change: f64, what: &str| {
+                bench.alone = bench.alone.mul_f64(change);
+                // Ten seconds, and where the limit is less than the capacity one more try to do more.
+                bench.keep_limited(depth, share, Duration::from_secs(if share < 1.0 { 17 } else { 10 }));
+                let known = bench.meter.capacity().expect("the device has worked");
+                let given = bench.keep_limited(depth, share, Duration::from_secs(20));
+                let at_a_time = if in_groups { depth } else { width };
+                let at_best = at_a_time as f64 / bench.alone.as_secs_f64() * (1.0 - pauses_ms as f64 / 100.0);
+                // Of pieces that come one after the other, each finds half a group under way on average.
+                // A pause costs somewhat less than it lasts: what is under way goes on after it.
+                let off = if in_groups { 0.6 } else { 0.9 }..if pauses_ms > 0 { 1.2 } else { 1.1 };
+                let device = format!("{what}, {share} of {at_best:.0}, {width} wide, {pauses_ms} ms of pauses");
+                assert!(off.contains(&(known / at_best)), "{device}: {known:.0} a second are known");
+                assert!(off.contains(&(given / at_best / share)), "{device}: {given:.0} a second were let in");
+            };
+            check(1.0, "after a while");
+            check(5.0, "five times slower");
+            check(0.2, "five times faster again");
+        }
+    }
+}
+
+#[test]
 fn what_costs_more_counts_for_more_and_idle_time_counts_for_nothing() {
     let mut meter = CapacityMeter::new(1.0);
     let mut now = BEGIN;
     for _ in 0..3000 {
-        meter.begin(now);
+        meter.begin(now, 10.0);
         now = now + Duration::from_millis(4);
         meter.end(now, 10.0);
         now = now + Duration::from_millis(6);

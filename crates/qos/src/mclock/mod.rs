@@ -123,6 +123,12 @@ impl<T> MClock<T> {
         Some((waiting.work, waiting.item))
     }
 
+    /// Whether work waits for no other reason than the limit of its class, as of when the scheduler was asked last
+    /// (`CapacityMeter::limit`).
+    pub fn is_limited(&self) -> bool {
+        self.shared.is_limited()
+    }
+
     /// Takes note of what other shards have served.
     fn hear(&mut self, now: Instant) {
         let Some(account) = &mut self.account else { return };

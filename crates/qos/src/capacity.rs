@@ -70,8 +70,9 @@ const ASSUMED_LOAD: f64 = 16.0;
 enum Belief {
     /// Nothing but what is known.
     Untried,
-    /// More, unless work takes much longer than `delay_s`. The device has done up to `best` units a second meanwhile.
-    Trying { best: f64, delay_s: f64 },
+    /// More than `from`, unless work takes much longer than `delay_s`. The device has done up to `best` units a second
+    /// meanwhile.
+    Trying { from: f64, best: f64, delay_s: f64 },
     /// Nothing more, unless work takes much less than `delay_s`.
     Tried { delay_s: f64 },
 }
@@ -200,8 +201,13 @@ impl CapacityMeter {
             return self.believe(rate, load, busy_s);
         }
         let known = &mut self.known;
-        if let Belief::Trying { best, delay_s } = self.belief {
-            (known.capacity, self.belief) = (best.max(rate), Belief::Tried { delay_s });
+        match self.belief {
+            Belief::Trying { from, best, delay_s } if given >= NEAR_LIMIT * from => {
+                (known.capacity, self.belief) = (best.max(rate), Belief::Tried { delay_s });
+            }
+            // Who wanted more has gone.
+            Belief::Trying { from, .. } => (known.capacity, self.belief) = (from, Belief::Untried),
+            Belief::Untried | Belief::Tried { .. } => {}
         }
         if waited {
             known.load = known.load.min(load);
@@ -223,18 +229,17 @@ impl CapacityMeter {
         self.has_learnt = true;
         self.belief = match self.belief {
             Belief::Tried { delay_s } if delay > FASTER * delay_s => self.belief,
-            Belief::Trying { best, delay_s } if delay > SLOWER * delay_s => {
+            Belief::Trying { best, delay_s, .. } if delay > SLOWER * delay_s => {
                 known.capacity = best.max(rate);
                 Belief::Tried { delay_s }
             }
             tried => {
+                let (from, best, delay_s) = match tried {
+                    Belief::Trying { from, best, delay_s } => (from, best, delay_s),
+                    Belief::Untried | Belief::Tried { .. } => (known.capacity, rate, delay),
+                };
                 known.capacity *= (busy_s / CAPACITY_BELIEF.as_secs_f64()).exp();
-                match tried {
-                    Belief::Trying { best, delay_s } => {
-                        Belief::Trying { best: best.max(rate), delay_s: delay_s.min(delay) }
-                    }
-                    _ => Belief::Trying { best: rate, delay_s: delay },
-                }
+                Belief::Trying { from, best: best.max(rate), delay_s: delay_s.min(delay) }
             }
         };
         if rate > known.capacity {

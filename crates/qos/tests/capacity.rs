@@ -250,6 +250,21 @@ fn limits_that_are_shares_of_the_capacity_do_not_wear_it_down() {
 }
 
 #[test]
+fn who_comes_and_goes_under_a_limit_does_not_wear_a_capacity_down() {
+    for (width, in_groups, depth) in [(1, false, 32), (16, false, 64), (1, true, 64)] {
+        let mut bench = Bench { in_groups, ..Bench::new(width, 2000) };
+        bench.keep(depth, Duration::from_secs(10));
+        let known = bench.meter.capacity().expect("the device has worked");
+        for ms in (300..3000).step_by(100) {
+            bench.keep_limited(depth, 0.8, Duration::from_millis(ms));
+            bench.keep(1, Duration::from_secs(1));
+        }
+        let part = bench.meter.capacity().expect("it still has") / known;
+        assert!(if in_groups { 0.6..1.1 } else { 0.9..1.1 }.contains(&part), "{part:.2}, {width} wide");
+    }
+}
+
+#[test]
 fn what_costs_more_counts_for_more_and_idle_time_counts_for_nothing() {
     let mut meter = CapacityMeter::new(1.0);
     let mut now = BEGIN;

@@ -112,7 +112,7 @@ impl Osd {
     }
 
     fn apply_queue_options(&mut self) {
-        let learnt = self.core.store_meter.capacity();
+        let learnt = self.core.store_meter.learnt();
         let queue = QueueOptions::of(&self.core.settings, self.core.is_rotational(), learnt);
         self.core.store_meter.set_cost(queue.cost);
         self.core.store_meter.set_window(queue.room.0, queue.room.1);
@@ -121,7 +121,7 @@ impl Osd {
 
     /// Takes over what has been learnt of the device's capacity.
     pub(crate) fn follow_capacity(&mut self) {
-        if self.core.store_meter.capacity().is_some_and(|capacity| self.scheduler.should_learn(capacity)) {
+        if self.core.store_meter.learnt().is_some_and(|learnt| self.scheduler.should_learn(learnt)) {
             self.apply_queue_options();
         }
     }

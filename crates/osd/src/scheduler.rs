@@ -20,7 +20,7 @@ use base::Instant;
 use maps::tenants::TenantPromise;
 use options::{Kind, SET};
 use qos::{
-    AnyScheduler, Class, Cost, Dequeued, Elsewhere, GroupId, Priority, QueueState, Scheduler, Settled, StreamId,
+    AnyScheduler, Class, Cost, Dequeued, Elsewhere, GroupId, Learnt, Priority, QueueState, Scheduler, Settled, StreamId,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -136,9 +136,10 @@ impl OpQueue {
     }
 
     /// Whether promises should be shares of what was learnt of the device now, and are shares of something else.
-    pub(crate) fn should_learn(&self, capacity: f64) -> bool {
+    pub(crate) fn should_learn(&self, Learnt { capacity, believed }: Learnt) -> bool {
         let taken = self.options.capacity;
-        taken.source != SET && (capacity - taken.iops).abs() > CAPACITY_NOTICED * taken.iops
+        let is_news = |learnt: f64, taken: f64| (learnt - taken).abs() > CAPACITY_NOTICED * taken;
+        taken.source != SET && (is_news(capacity, taken.iops) || is_news(believed, taken.believed))
     }
 
     /// Whether work that has just come may run at once; the store has room.
@@ -220,6 +221,7 @@ impl OpQueue {
             "profile" => self.options.profile_name(),
             "capacity" => object! {
                 "iops" => Value::Float(self.options.capacity.iops),
+                "believed" => Value::Float(self.options.capacity.believed),
                 "source" => self.options.capacity.source,
             },
             "queue_sizes" => object! {

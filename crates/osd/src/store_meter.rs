@@ -7,7 +7,7 @@
 
 use admin::{Value, object};
 use base::Instant;
-use qos::{CapacityMeter, Cost, CostModel, Load, Way, Window};
+use qos::{CapacityMeter, Cost, CostModel, Learnt, Load, Way, Window};
 
 /// Something that the store has been given.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -76,9 +76,9 @@ impl StoreMeter {
         self.window.piece_bytes(&self.cost)
     }
 
-    /// Units a second, as far as it was seen.
-    pub fn capacity(&self) -> Option<f64> {
-        self.meter.capacity()
+    /// What it does, as far as it was seen.
+    pub fn learnt(&self) -> Option<Learnt> {
+        self.meter.learnt()
     }
 
     /// What the store has to do and may have at once, for `dump_op_pq_state`.

@@ -1,28 +1,29 @@
 //! What a device can do, learnt from what it does: no benchmark, no pause in its work.
 //!
 //! The device is watched in short windows: how many units it did in a second of having something to do (X), how many it
-//! had before it on average (N), how long each piece of work took (R). Delay against load says what X means, by the bounds
+//! had before it on average (N), how long each piece of work took (R). One window says little of a device that works in
+//! jerks, so what is reckoned with is the sums of the last seconds. Delay against load says what X means, by the bounds
 //! of queueing (Denning and Buzen, "The Operational Analysis of Queueing Network Models", ACM Computing Surveys, 1978): a
 //! device with little to do takes the time R0 that a piece takes alone, and X grows with N; one with more than it can work
 //! on at once makes the rest wait, R grows with N, and X stays what it is: the capacity. A device that commits in groups
 //! does more the more it has to do, for long. What is known of a device is a capacity, and the least load that showed it.
 //!
-//! A window with a higher X than was known raises the estimate whatever the load, as a device does no more than it can. A
-//! lower one lowers it only if the device was at its limit and is slower than it was: if it had as much to do as the
-//! capacity takes and that took longer, or if work waited for the device longer than this capacity explains (Zahorjan et
-//! al., "Balanced Job Bound Analysis of Queueing Networks", Communications of the ACM, 1982: R is at most R0 and the time
-//! that all that is there takes at capacity). R0 is the shortest R of late; it is forgotten slowly, as a device that has
-//! become slower has a longer one. What is assumed before anything was seen counts as seen under some load: little to do
-//! says nothing against it.
+//! A higher X than was known raises the estimate whatever the load, as a device does no more than it can. A lower one
+//! lowers it only if the device was at its limit and is slower than it was: if it had as much to do as the capacity takes
+//! and that took longer, or if work waited for the device longer than this capacity explains (Zahorjan et al., "Balanced
+//! Job Bound Analysis of Queueing Networks", Communications of the ACM, 1982: R is at most R0 and the time that all that is
+//! there takes at capacity). R0 is the shortest R of late; it is forgotten slowly, as a device that has become slower has a
+//! longer one. Of what is assumed before anything was seen, no more is kept than delays allow: X grows no faster than N.
 //!
 //! Where limits are shares of the capacity, they hold back the very work that would show it, and an estimate that is once
-//! too low stays so. A device that does less than is known because it is given no more says nothing. If it does nearly all
-//! that it may, it is believed to do more, little by little, until work takes longer or the limits hold nothing back any
-//! more: then what it did is what is known, and nothing more is believed before work takes less time than it did.
+//! too low stays so. A device that does less than is known because it is given no more says nothing. If a limit holds back
+//! what there is room for, then the device is believed to do more, little by little, until the limit holds nothing back any
+//! more; what it does then is what is known. That is tried when a limit begins to hold, when work takes much less time
+//! than it did or as much to do is done more slowly, and otherwise rarely: meanwhile limits are not what they should be.
 
 use crate::limits::{
-    CAPACITY_ALONE_MEMORY, CAPACITY_BELIEF, CAPACITY_BUSY_MIN, CAPACITY_MEMORY, CAPACITY_WINDOW, CAPACITY_WINDOW_MAX,
-    CAPACITY_WINDOW_WORKS_MIN,
+    CAPACITY_ALONE_MEMORY, CAPACITY_BELIEF, CAPACITY_BUSY_MIN, CAPACITY_DOUBT, CAPACITY_MEMORY, CAPACITY_MOMENT,
+    CAPACITY_TRIES_APART, CAPACITY_WINDOW, CAPACITY_WINDOW_MAX, CAPACITY_WINDOW_WORKS_MIN,
 };
 use base::{Duration, Instant};
 
@@ -32,85 +33,156 @@ use base::{Duration, Instant};
 const WAITED: f64 = 3.0;
 /// So many pieces under way may be in one another's way.
 const SEVERAL: f64 = 1.5;
-/// As much to do as when the estimate was made, with allowance for chance.
+/// As much to do as when the estimate was made, and as much done for what there was to do, with allowance for chance.
 const AS_MUCH: f64 = 0.9;
-/// As much done as is known, with allowance for chance.
+/// As much done as is known, with allowance for chance, and clearly less to do.
 const NEARLY: f64 = 0.95;
+const LESS: f64 = 0.8;
 /// Limits hold back a part of what the device could do, rather than of what somebody is promised of it, if with them in
-/// force it does at least so much of what is known. The least limit of any profile is 80%.
-const NEAR_LIMIT: f64 = 0.7;
-/// A device that is given more than it can do, and one that has become faster, show it by delays so many times as long.
-const SLOWER: f64 = 2.0;
-const FASTER: f64 = 0.6;
-/// Limits were in force if they were for this part of a window.
+/// force it does at least so much of what is known. The least limit of any profile is 80%; a try is some way ahead of what
+/// comes of it.
+const NEAR_LIMIT: f64 = 0.5;
+/// A device that has become faster shows it by delays that are shorter by this factor. So much is believed of it at once.
+const FASTER: f64 = 1.7;
+const FASTER_AT_ONCE: f64 = 2.0;
+/// Limits were in force if they were for this part of the time.
 const LIMITED: f64 = 0.1;
 
-/// What is seen of a device in one window.
+/// What is seen of a device.
 #[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    began: Instant,
-    /// Up to when time is accounted for.
-    until: Instant,
-    /// Time with something under way.
-    busy: Duration,
-    /// Time in which a limit held back what the device had room for.
-    limited: Duration,
+struct Seen {
+    /// Time that passed, in seconds; that with something under way; that in which a limit held back what there was room for.
+    lasted_s: f64,
+    busy_s: f64,
+    limited_s: f64,
     /// The sum over all work of the time it was under way, in seconds, and the same of its units.
     delay_s: f64,
     load_s: f64,
-    works: u32,
+    works: f64,
     units: f64,
 }
 
-/// Units under way that an assumed capacity stands for.
-const ASSUMED_LOAD: f64 = 16.0;
+impl Seen {
+    /// Takes in a window; what was before counts for a third after `memory` at work.
+    fn take_in(&mut self, window: &Seen, memory: Duration) {
+        let kept = (-window.busy_s / memory.as_secs_f64()).exp();
+        *self = Seen {
+            lasted_s: self.lasted_s * kept + window.lasted_s,
+            busy_s: self.busy_s * kept + window.busy_s,
+            limited_s: self.limited_s * kept + window.limited_s,
+            delay_s: self.delay_s * kept + window.delay_s,
+            load_s: self.load_s * kept + window.load_s,
+            works: self.works * kept + window.works,
+            units: self.units * kept + window.units,
+        };
+    }
 
-/// What is believed of a device that limits keep from showing what it does.
-#[derive(Clone, Copy, Debug)]
-enum Belief {
-    /// Nothing but what is known.
-    Untried,
-    /// More than `from`, unless work takes much longer than `delay_s`. The device has done up to `best` units a second
-    /// meanwhile.
-    Trying { from: f64, best: f64, delay_s: f64 },
-    /// Nothing more, unless work takes much less than `delay_s`.
-    Tried { delay_s: f64 },
+    fn is_limited(&self) -> bool {
+        self.limited_s >= LIMITED * self.lasted_s
+    }
+
+    /// Units a second, whether or not there was something to do.
+    fn given(&self) -> f64 {
+        self.units / self.lasted_s
+    }
+
+    fn mean_delay_s(&self) -> f64 {
+        self.delay_s / self.works
+    }
+
+    /// What this shows, if it shows all.
+    fn estimate(&self) -> Estimate {
+        Estimate {
+            capacity: self.units / self.busy_s,
+            load: self.load_s / self.busy_s,
+            pieces: self.delay_s / self.busy_s,
+        }
+    }
 }
+
+/// Pieces and units under way that an assumed capacity stands for.
+const ASSUMED_LOAD: f64 = 16.0;
 
 /// What is known.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     /// Units a second.
     capacity: f64,
-    /// The least number of units under way that showed it.
+    /// The least number of units under way that showed it, and in how many pieces.
     load: f64,
+    pieces: f64,
 }
 
 impl Estimate {
-    fn follow(&mut self, rate: f64, load: f64, part: f64) {
-        self.capacity += (rate - self.capacity) * part;
-        self.load += (load - self.load) * part;
+    fn assumed(capacity: f64) -> Estimate {
+        Estimate { capacity, load: ASSUMED_LOAD, pieces: ASSUMED_LOAD }
+    }
+
+    /// What part of the load that showed this there was. Few large pieces and many small ones may be as much to do.
+    fn part_there(&self, seen: &Estimate) -> f64 {
+        (seen.load / self.load).max(seen.pieces / self.pieces)
     }
 
     /// Whether a device with as much to do as this capacity takes does less.
-    fn is_missed_by(&self, rate: f64, load: f64) -> bool {
-        load >= AS_MUCH * self.load && rate * self.load < self.capacity * load
+    fn is_missed_by(&self, seen: &Estimate) -> bool {
+        let there = self.part_there(seen);
+        there >= AS_MUCH && seen.capacity < self.capacity * if there < 1.0 { AS_MUCH * there } else { 1.0 }
     }
+
+    fn needs_no_more_than(&mut self, seen: &Estimate) {
+        (self.load, self.pieces) = (self.load.min(seen.load), self.pieces.min(seen.pieces));
+    }
+}
+
+/// What was learnt of a device, in units a second.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Learnt {
+    /// What it does.
+    pub capacity: f64,
+    /// What limits are to be shares of: more than that while they are to show whether it does more.
+    pub believed: f64,
+}
+
+impl From<f64> for Learnt {
+    /// So much, and no more is believed.
+    fn from(capacity: f64) -> Learnt {
+        Learnt { capacity, believed: capacity }
+    }
+}
+
+/// What is believed of a device that limits keep from showing what it does.
+#[derive(Clone, Copy, Debug)]
+enum Belief {
+    /// Nothing but what is known.
+    Untried,
+    /// So many units a second, and more from window to window.
+    Rising { capacity: f64 },
+    /// So much that limits hold nothing back: this is what the device does then.
+    Showing { capacity: f64, shown: Seen },
+    /// Nothing more, unless work takes much less than `delay_s`, as it did when the try had passed, or it is `since_s` at
+    /// work since.
+    Tried { delay_s: f64, since_s: f64 },
 }
 
 /// Watches a device and says how many units it does a second.
 #[derive(Clone, Copy, Debug)]
 pub struct CapacityMeter {
-    window: Window,
+    /// When the window began, and up to when time is accounted for in it.
+    began: Instant,
+    until: Instant,
+    window: Seen,
     works_under_way: u32,
     units_under_way: f64,
     is_limited: bool,
+    /// The last half second and the last seconds at work, faded.
+    just_now: Seen,
+    of_late: Seen,
+    assumed: f64,
     known: Estimate,
-    /// Whether anything of that was seen.
+    /// Whether a load as large as an estimate takes has shown it.
     has_learnt: bool,
     belief: Belief,
-    /// The time that work took of late, in seconds: its mean, and the shortest, which is what it takes alone.
-    delay_s: Option<f64>,
+    /// The shortest time that work took of late, in seconds, which is what it takes alone.
     alone_s: Option<f64>,
 }
 
@@ -118,14 +190,18 @@ impl CapacityMeter {
     /// A meter for a device of which so many units a second are assumed.
     pub fn new(assumed: f64) -> CapacityMeter {
         CapacityMeter {
-            window: Window::default(),
+            began: Instant::ZERO,
+            until: Instant::ZERO,
+            window: Seen::default(),
             works_under_way: 0,
             units_under_way: 0.0,
             is_limited: false,
-            known: Estimate { capacity: assumed, load: ASSUMED_LOAD },
+            just_now: Seen::default(),
+            of_late: Seen::default(),
+            assumed,
+            known: Estimate::assumed(assumed),
             has_learnt: false,
             belief: Belief::Untried,
-            delay_s: None,
             alone_s: None,
         }
     }
@@ -143,16 +219,16 @@ impl CapacityMeter {
         self.works_under_way = self.works_under_way.saturating_sub(1);
         self.units_under_way =
             if self.works_under_way == 0 { 0.0 } else { (self.units_under_way - units.max(0.0)).max(0.0) };
-        self.window.works += 1;
+        self.window.works += 1.0;
         self.window.units += units.max(0.0);
-        let window = self.window;
-        let lasted = now.since(window.began);
-        let enough = lasted >= CAPACITY_WINDOW && window.works >= CAPACITY_WINDOW_WORKS_MIN;
-        if enough || lasted >= CAPACITY_WINDOW_MAX {
-            if window.works >= CAPACITY_WINDOW_WORKS_MIN && window.busy >= CAPACITY_BUSY_MIN {
-                self.learn(&window, lasted);
+        let lasted = now.since(self.began);
+        let enough = self.window.works >= CAPACITY_WINDOW_WORKS_MIN;
+        if (enough && lasted >= CAPACITY_WINDOW) || lasted >= CAPACITY_WINDOW_MAX {
+            let window = Seen { lasted_s: lasted.as_secs_f64(), ..self.window };
+            if enough && window.busy_s >= CAPACITY_BUSY_MIN.as_secs_f64() {
+                self.learn(&window);
             }
-            self.window = Window { began: now, until: now, ..Window::default() };
+            (self.began, self.window) = (now, Seen::default());
         }
     }
 
@@ -164,9 +240,10 @@ impl CapacityMeter {
         }
     }
 
-    /// Units a second that the device does; none before anything was seen that speaks for or against what is assumed.
-    pub fn capacity(&self) -> Option<f64> {
-        self.has_learnt.then_some(self.known.capacity)
+    /// What the device does; none before anything was seen that speaks for or against what is assumed.
+    pub fn learnt(&self) -> Option<Learnt> {
+        let capacity = self.known.capacity;
+        (self.has_learnt || capacity < self.assumed).then(|| Learnt { capacity, believed: self.believed() })
     }
 
     /// About how long a piece of work takes alone, as far as it was seen.
@@ -175,87 +252,123 @@ impl CapacityMeter {
     }
 
     fn account(&mut self, now: Instant) {
-        let window = &mut self.window;
-        if window.began == Instant::ZERO {
-            (window.began, window.until) = (now, now);
+        if self.began == Instant::ZERO {
+            (self.began, self.until) = (now, now);
         }
-        let passed = now.since(window.until);
+        let passed_s = now.since(self.until).as_secs_f64();
+        let window = &mut self.window;
         if self.works_under_way > 0 {
-            window.busy += passed;
-            window.delay_s += passed.as_secs_f64() * f64::from(self.works_under_way);
-            window.load_s += passed.as_secs_f64() * self.units_under_way;
+            window.busy_s += passed_s;
+            window.delay_s += passed_s * f64::from(self.works_under_way);
+            window.load_s += passed_s * self.units_under_way;
         }
         if self.is_limited {
-            window.limited += passed;
+            window.limited_s += passed_s;
         }
-        window.until = window.until.max(now);
+        self.until = self.until.max(now);
     }
 
-    fn learn(&mut self, window: &Window, lasted: Duration) {
-        let busy_s = window.busy.as_secs_f64();
-        let (rate, load) = (window.units / busy_s, window.load_s / busy_s);
-        let part = 1.0 - (-busy_s / CAPACITY_MEMORY.as_secs_f64()).exp();
-        let waited = self.note_delay(window, part) && rate < self.known.capacity;
-        let (given, limited) = (window.units / lasted.as_secs_f64(), window.limited >= lasted.mul_f64(LIMITED));
-        if limited && given >= NEAR_LIMIT * self.known.capacity {
-            return self.believe(rate, load, busy_s);
-        }
-        let known = &mut self.known;
-        match self.belief {
-            Belief::Trying { from, best, delay_s } if given >= NEAR_LIMIT * from => {
-                (known.capacity, self.belief) = (best.max(rate), Belief::Tried { delay_s });
+    fn learn(&mut self, window: &Seen) {
+        self.just_now.take_in(window, CAPACITY_MOMENT);
+        self.of_late.take_in(window, CAPACITY_MEMORY);
+        let waited = self.note_delay(window.busy_s);
+        let seen = self.of_late.estimate();
+        if let Belief::Tried { delay_s, since_s } = &mut self.belief {
+            *since_s += window.busy_s;
+            if *since_s < CAPACITY_DOUBT.as_secs_f64() {
+                // What the try has made wait goes first.
+                *delay_s = self.just_now.mean_delay_s();
             }
-            // Who wanted more has gone.
-            Belief::Trying { from, .. } => (known.capacity, self.belief) = (from, Belief::Untried),
+        }
+        let falls_short = self.just_now.given() < NEAR_LIMIT * self.known.capacity;
+        match self.belief {
+            // Who wanted more has gone, or the device does no more what it did.
+            Belief::Rising { .. } | Belief::Showing { .. } if falls_short => {
+                self.belief = Belief::Untried;
+                self.revise(&seen);
+            }
+            _ if self.is_held_back() => self.believe(window.busy_s),
+            Belief::Rising { capacity } => self.belief = Belief::Showing { capacity, shown: Seen::default() },
+            Belief::Showing { capacity, mut shown } => {
+                shown.take_in(window, Duration::MAX);
+                self.belief = if shown.busy_s < CAPACITY_MEMORY.as_secs_f64() {
+                    Belief::Showing { capacity, shown }
+                } else {
+                    self.revise(&shown.estimate());
+                    Belief::Tried { delay_s: 0.0, since_s: 0.0 }
+                };
+            }
+            Belief::Untried | Belief::Tried { .. } if falls_short || !self.of_late.is_limited() => {
+                if waited {
+                    self.known.needs_no_more_than(&seen);
+                }
+                self.revise(&seen);
+            }
             Belief::Untried | Belief::Tried { .. } => {}
         }
-        if waited {
-            known.load = known.load.min(load);
-        }
-        if rate > known.capacity || known.is_missed_by(rate, load) {
-            if rate < AS_MUCH * known.capacity {
-                self.belief = Belief::Untried;
-            }
-            known.follow(rate, load, part);
-            self.has_learnt = true;
-        } else if rate >= NEARLY * known.capacity && load < known.load {
-            known.follow(known.capacity, load, part);
+        if seen.capacity > self.known.capacity {
+            (self.known, self.has_learnt) = (seen, true);
         }
     }
 
-    /// The device does nearly all that is known of it, and a limit keeps it from doing more.
-    fn believe(&mut self, rate: f64, load: f64, busy_s: f64) {
-        let (known, delay) = (&mut self.known, self.delay_s.unwrap_or_default());
+    fn believed(&self) -> f64 {
+        match self.belief {
+            Belief::Untried | Belief::Tried { .. } => self.known.capacity,
+            Belief::Rising { capacity } | Belief::Showing { capacity, .. } => capacity.max(self.known.capacity),
+        }
+    }
+
+    /// Whether a limit keeps a device from doing more that does about what is believed of it.
+    fn is_held_back(&self) -> bool {
+        self.just_now.is_limited() && self.just_now.given() >= NEAR_LIMIT * self.believed()
+    }
+
+    /// A limit holds the device back, which was at work for so long since that was asked last.
+    fn believe(&mut self, busy_s: f64) {
         self.has_learnt = true;
+        let capacity = self.believed();
         self.belief = match self.belief {
-            Belief::Tried { delay_s } if delay > FASTER * delay_s => self.belief,
-            Belief::Trying { best, delay_s, .. } if delay > SLOWER * delay_s => {
-                known.capacity = best.max(rate);
-                Belief::Tried { delay_s }
+            Belief::Untried => Belief::Rising { capacity },
+            Belief::Tried { delay_s, since_s } if !self.should_try_again(delay_s, since_s) => self.belief,
+            Belief::Tried { delay_s, .. } => {
+                let faster = delay_s / self.of_late.mean_delay_s();
+                Belief::Rising { capacity: capacity * faster.clamp(1.0, FASTER_AT_ONCE) }
             }
-            tried => {
-                let (from, best, delay_s) = match tried {
-                    Belief::Trying { from, best, delay_s } => (from, best, delay_s),
-                    Belief::Untried | Belief::Tried { .. } => (known.capacity, rate, delay),
-                };
-                known.capacity *= (busy_s / CAPACITY_BELIEF.as_secs_f64()).exp();
-                Belief::Trying { from, best: best.max(rate), delay_s: delay_s.min(delay) }
+            Belief::Rising { .. } | Belief::Showing { .. } => {
+                Belief::Rising { capacity: capacity * (busy_s / CAPACITY_BELIEF.as_secs_f64()).exp() }
             }
         };
-        if rate > known.capacity {
-            *known = Estimate { capacity: rate, load: known.load.max(load) };
+    }
+
+    /// Whether a device that is held back may do more than when that was tried.
+    fn should_try_again(&self, delay_s: f64, since_s: f64) -> bool {
+        let has_changed = delay_s > FASTER * self.of_late.mean_delay_s();
+        let is_doubtful = has_changed || self.known.is_missed_by(&self.of_late.estimate());
+        since_s >= if is_doubtful { CAPACITY_DOUBT } else { CAPACITY_TRIES_APART }.as_secs_f64()
+    }
+
+    /// Takes in what the device does while no limit keeps it from doing more.
+    fn revise(&mut self, seen: &Estimate) {
+        let known = &mut self.known;
+        if seen.capacity > known.capacity || known.is_missed_by(seen) {
+            if seen.capacity < AS_MUCH * known.capacity {
+                self.belief = Belief::Untried;
+            }
+            (self.known, self.has_learnt) = (*seen, true);
+        } else if !self.has_learnt {
+            // With as much to do as is assumed it would do no more than this.
+            known.capacity = self.assumed.min(seen.capacity / known.part_there(seen));
+        } else if seen.capacity >= NEARLY * known.capacity && known.part_there(seen) <= LESS {
+            known.needs_no_more_than(seen);
         }
     }
 
     /// Takes in how long work took; whether it waited for the device longer than the known capacity explains.
-    fn note_delay(&mut self, window: &Window, part: f64) -> bool {
-        let (busy_s, delay_s) = (window.busy.as_secs_f64(), window.delay_s / f64::from(window.works));
+    fn note_delay(&mut self, busy_s: f64) -> bool {
         let aged = (busy_s / CAPACITY_ALONE_MEMORY.as_secs_f64()).exp();
-        // One window says little: a device may be busy with something of its own for as long.
-        let delay_s = self.delay_s.map_or(delay_s, |of_late| of_late + (delay_s - of_late) * part);
+        let (seen, delay_s) = (self.of_late.estimate(), self.of_late.mean_delay_s());
         let alone_s = self.alone_s.map_or(delay_s, |alone_s| delay_s.min(alone_s * aged));
-        (self.delay_s, self.alone_s) = (Some(delay_s), Some(alone_s));
-        let at_capacity_s = window.load_s / busy_s / self.known.capacity;
-        window.delay_s > SEVERAL * busy_s && delay_s > WAITED * alone_s + at_capacity_s
+        self.alone_s = Some(alone_s);
+        seen.pieces > SEVERAL && delay_s > WAITED * alone_s + seen.load / self.known.capacity
     }
 }

@@ -74,7 +74,7 @@ mod wpq;
 
 pub use afar::{Elsewhere, Served, Settled};
 pub use any::AnyScheduler;
-pub use capacity::CapacityMeter;
+pub use capacity::{CapacityMeter, Learnt};
 pub use cfq::{Cfq, CfqConfig, GROUP_WEIGHT_MAX, GROUP_WEIGHT_MIN};
 pub use fifo::Fifo;
 pub use mclock::{Ledger, MClock, MClockConfig, Profile};

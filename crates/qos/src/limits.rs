@@ -22,9 +22,10 @@ pub const UNITS_MAX: f64 = 1e9;
 pub const WEIGHT_MAX: u32 = 100_000;
 
 /// How much of its limit a flow that always had work may make up for when the device or a timer was late. Less, and a flow
-/// could not reach its limit where others' requests take long; a flow that was idle makes up for nothing, a class for as much
-/// as this, as many send in it at once. Over any time t at most `limit * (t + this)` units and one piece of work are served.
-pub const LIMIT_CREDIT: Duration = Duration::from_millis(50);
+/// could not reach its limit where others' requests take long, or the device rests for a tenth of a second now and then; a
+/// flow that was idle makes up for nothing, a class for as much as this, as many send in it at once. Over any time t at most
+/// `limit * (t + this)` units and one piece of work are served.
+pub const LIMIT_CREDIT: Duration = Duration::from_millis(100);
 
 /// How much unserved reservation is made up for after the device could not keep up. More would let those with
 /// reservations shut out the others for as long after every stall.
@@ -65,14 +66,17 @@ pub const CAPACITY_WINDOW: Duration = Duration::from_millis(250);
 pub const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(2);
 
 /// Pieces of work that a window needs. A disk that does sixty a second has them in a window of the usual length.
-pub const CAPACITY_WINDOW_WORKS_MIN: u32 = 16;
+pub const CAPACITY_WINDOW_WORKS_MIN: f64 = 16.0;
 
 /// Time that a device must have been at work in a window. Below, clocks and threads are measured instead of it.
 pub const CAPACITY_BUSY_MIN: Duration = Duration::from_millis(5);
 
-/// After so long at work, what was known of a capacity counts for a third. Four times that follow a device that has
-/// become five times slower to within 10%.
-pub const CAPACITY_MEMORY: Duration = Duration::from_secs(1);
+/// After so long at work, what was seen of a device counts for a third: long enough for a mean of one that works in jerks.
+/// Four times that follow a device that has become five times slower to within 10%.
+pub const CAPACITY_MEMORY: Duration = Duration::from_millis(1500);
+
+/// The same for whether limits hold it back at the moment.
+pub const CAPACITY_MOMENT: Duration = Duration::from_millis(500);
 
 /// After so long at work, the shortest delay that is remembered counts as three times as long: a device that has become
 /// slower has no short ones any more.
@@ -80,7 +84,13 @@ pub const CAPACITY_ALONE_MEMORY: Duration = Duration::from_secs(30);
 
 /// In so long at work, a device that limits keep from showing what it can do is believed to do 2.7 times as much: one that
 /// has become five times faster is known in less than ten seconds.
-pub const CAPACITY_BELIEF: Duration = Duration::from_secs(4);
+pub const CAPACITY_BELIEF: Duration = Duration::from_secs(3);
+
+/// So long at work under a limit it is not tried again whether the device can do more, unless delays say so.
+pub const CAPACITY_TRIES_APART: Duration = Duration::from_secs(30);
+
+/// For so long it is not tried again whatever there is to say for it: what a try has made wait has gone by then.
+pub const CAPACITY_DOUBT: Duration = Duration::from_secs(3);
 
 /// The most units that a device is ever given at once: far more than any works on.
 pub const WINDOW_LOAD_MAX: f64 = 16_384.0;

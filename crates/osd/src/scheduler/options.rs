@@ -16,8 +16,8 @@ use crate::osd::Work;
 use admin::{Settings, Value, object};
 use base::{Duration, Instant};
 use qos::{
-    AnyScheduler, Cfq, CfqConfig, Class, CostModel, Fifo, Load, MClock, MClockConfig, Priority, Profile, Promise, Wpq,
-    WpqConfig,
+    AnyScheduler, Cfq, CfqConfig, Class, CostModel, Fifo, Learnt, Load, MClock, MClockConfig, Priority, Profile,
+    Promise, Wpq, WpqConfig,
 };
 
 /// What v16.2 means by no limit.
@@ -60,6 +60,8 @@ pub(super) const SET: &str = "set";
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Capacity {
     pub(super) iops: f64,
+    /// What limits are shares of.
+    pub(super) believed: f64,
     pub(super) source: &'static str,
 }
 
@@ -77,14 +79,18 @@ impl Capacity {
         format!("osd_mclock_max_capacity_iops_{}", device_name(rotational))
     }
 
-    fn of(settings: &Settings, rotational: bool, learnt: Option<f64>) -> Capacity {
+    fn of(settings: &Settings, rotational: bool, learnt: Option<Learnt>) -> Capacity {
         let option = Capacity::option(rotational);
         let iops = settings.number(&option);
         match learnt {
-            _ if settings.is_given(&option) => Capacity { iops, source: SET },
-            Some(learnt) => Capacity { iops: learnt, source: "learnt" },
-            None => Capacity { iops, source: "default" },
+            _ if settings.is_given(&option) => Capacity { iops, believed: iops, source: SET },
+            Some(Learnt { capacity, believed }) => Capacity { iops: capacity, believed, source: "learnt" },
+            None => Capacity { iops, believed: iops, source: "default" },
         }
+    }
+
+    fn learnt(self) -> Learnt {
+        Learnt { capacity: self.iops, believed: self.believed }
     }
 }
 
@@ -104,7 +110,7 @@ pub(crate) struct QueueOptions {
 
 impl QueueOptions {
     /// What the settings say, on a rotating disk or on flash that was seen to do so many operations a second.
-    pub(crate) fn of(settings: &Settings, rotational: bool, learnt: Option<f64>) -> QueueOptions {
+    pub(crate) fn of(settings: &Settings, rotational: bool, learnt: Option<Learnt>) -> QueueOptions {
         let device = device_name(rotational);
         let of_device = |name: &str| match settings.number(name) {
             unset if unset <= 0.0 => settings.number(&format!("{name}_{device}")),
@@ -122,7 +128,7 @@ impl QueueOptions {
             "fifo" => Parameters::Fifo,
             "cfq" => Parameters::Cfq(cfq(settings)),
             "mclock_scheduler" => {
-                let classes = profile.map_or_else(|| custom(settings), |profile| profile.promises(capacity.iops));
+                let classes = profile.map_or_else(|| custom(settings), |profile| profile.promises(capacity.learnt()));
                 Parameters::MClock(MClockConfig { classes, cost, cut_off })
             }
             _ => Parameters::Wpq(WpqConfig { cut_off, ..WpqConfig::default() }),
@@ -331,10 +337,11 @@ mod tests {
     #[test]
     fn what_was_learnt_counts_unless_somebody_says_otherwise() {
         let of = |values: &[(&str, &str)], learnt| QueueOptions::of(&settings(values), true, learnt).capacity;
-        assert_eq!(of(&[], None), Capacity { iops: 315.0, source: "default" });
-        assert_eq!(of(&[], Some(120.5)), Capacity { iops: 120.5, source: "learnt" });
+        assert_eq!(of(&[], None), Capacity { iops: 315.0, believed: 315.0, source: "default" });
+        let learnt = Some(Learnt { capacity: 120.5, believed: 150.0 });
+        assert_eq!(of(&[], learnt), Capacity { iops: 120.5, believed: 150.0, source: "learnt" });
         let set = [("osd_mclock_max_capacity_iops_hdd", "200")];
-        assert_eq!(of(&set, Some(120.5)), Capacity { iops: 200.0, source: SET });
+        assert_eq!(of(&set, learnt), Capacity { iops: 200.0, believed: 200.0, source: SET });
     }
 
     #[test]

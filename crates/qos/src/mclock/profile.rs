@@ -1,5 +1,6 @@
 //! Ready-made promises for the classes, as shares of what the device can do.
 
+use crate::capacity::Learnt;
 use crate::promise::Promise;
 
 /// Whom to favour.
@@ -30,15 +31,17 @@ impl Profile {
     }
 
     /// What it promises clients, recovery and best effort, in this order, on a device that does `capacity` units a
-    /// second. The figures are Ceph's (v16.2, `doc/rados/configuration/mclock-config-ref.rst`). A capacity that is none
-    /// counts as one unit a second.
-    pub fn promises(self, capacity: f64) -> [Promise; 3] {
-        let capacity = if capacity.is_finite() { capacity.max(1.0) } else { 1.0 };
-        let of = |share: f64| share * capacity;
+    /// second, as limits that are shares of `believed`. The figures are Ceph's (v16.2,
+    /// `doc/rados/configuration/mclock-config-ref.rst`). A capacity that is none counts as one unit a second.
+    pub fn promises(self, capacity: impl Into<Learnt>) -> [Promise; 3] {
+        let Learnt { capacity, believed } = capacity.into();
+        let share_of =
+            |capacity: f64| move |share: f64| share * if capacity.is_finite() { capacity.max(1.0) } else { 1.0 };
+        let (of, to) = (share_of(capacity), share_of(believed));
         let table: [(f64, u32, Option<f64>); 3] = match self {
-            Profile::HighClientOps => [(of(0.5), 2, None), (of(0.25), 1, Some(of(1.0))), (of(0.25), 2, None)],
-            Profile::Balanced => [(of(0.4), 1, Some(of(1.0))), (of(0.4), 1, Some(of(1.5))), (of(0.2), 2, None)],
-            Profile::HighRecoveryOps => [(of(0.3), 1, Some(of(0.8))), (of(0.6), 2, Some(of(2.0))), (1.0, 2, None)],
+            Profile::HighClientOps => [(of(0.5), 2, None), (of(0.25), 1, Some(to(1.0))), (of(0.25), 2, None)],
+            Profile::Balanced => [(of(0.4), 1, Some(to(1.0))), (of(0.4), 1, Some(to(1.5))), (of(0.2), 2, None)],
+            Profile::HighRecoveryOps => [(of(0.3), 1, Some(to(0.8))), (of(0.6), 2, Some(to(2.0))), (1.0, 2, None)],
         };
         table.map(|(reservation, weight, limit)| Promise::new(reservation, weight, limit).expect("the table is sound"))
     }
@@ -65,6 +68,8 @@ mod tests {
             assert_eq!(Profile::named(profile).map(Profile::name), Some(profile));
         }
         assert_eq!(Profile::named("custom"), None);
+        let tried = Profile::HighRecoveryOps.promises(Learnt { capacity: 1000.0, believed: 1500.0 })[0];
+        assert_eq!((tried.reservation().round(), tried.limit().map(f64::round)), (300.0, Some(1200.0)));
         for odd in [0.0, -5.0, f64::NAN, f64::INFINITY, 0.1] {
             assert_eq!(Profile::Balanced.promises(odd)[0].reservation(), 0.4);
         }

@@ -74,7 +74,8 @@ class Scheduling(OwnCluster):
         promised = next(q for q in state["queues"] if q["name"] == "client")
         self.assertAlmostEqual(promised["reservation"], capacity["iops"] / 2, delta=1)
         self.set(("osd_mclock_max_capacity_iops_hdd", "500"))
-        wait_for(lambda: self.queue()["capacity"] == {"iops": 500, "source": "set"}, "the option overrides it")
+        override = {"iops": 500, "believed": 500, "source": "set"}
+        wait_for(lambda: self.queue()["capacity"] == override, "the option overrides it")
 
     @unittest.skipUnless(slow_devices.may_be_had(), "needs root and the cgroup controller blkio (version 1)")
     def test_what_a_device_does_is_known_in_ten_seconds_and_followed(self):

@@ -22,7 +22,7 @@
 //! than it did or as much to do is done more slowly, and otherwise rarely: meanwhile limits are not what they should be.
 
 use crate::limits::{
-    CAPACITY_ALONE_MEMORY, CAPACITY_BELIEF, CAPACITY_BUSY_MIN, CAPACITY_DOUBT, CAPACITY_MEMORY, CAPACITY_MOMENT,
+    CAPACITY_ALONE_MEMORY, CAPACITY_BELIEF, CAPACITY_BUSY_MIN, CAPACITY_MEMORY, CAPACITY_MOMENT, CAPACITY_SETTLED,
     CAPACITY_TRIES_APART, CAPACITY_WINDOW, CAPACITY_WINDOW_MAX, CAPACITY_WINDOW_WORKS_MIN,
 };
 use base::{Duration, Instant};
@@ -44,7 +44,7 @@ const LESS: f64 = 0.8;
 const NEAR_LIMIT: f64 = 0.5;
 /// A device that has become faster shows it by delays that are shorter by this factor. So much is believed of it at once.
 const FASTER: f64 = 1.7;
-const FASTER_AT_ONCE: f64 = 2.0;
+const FASTER_AT_ONCE: f64 = 4.0;
 /// Limits were in force if they were for this part of the time.
 const LIMITED: f64 = 0.1;
 
@@ -159,9 +159,8 @@ enum Belief {
     Rising { capacity: f64 },
     /// So much that limits hold nothing back: this is what the device does then.
     Showing { capacity: f64, shown: Seen },
-    /// Nothing more, unless work takes much less than `delay_s`, as it did when the try had passed, or it is `since_s` at
-    /// work since.
-    Tried { delay_s: f64, since_s: f64 },
+    /// Nothing more; limits have held for so many seconds at work since that was tried.
+    Tried { since_s: f64 },
 }
 
 /// Watches a device and says how many units it does a second.
@@ -184,6 +183,8 @@ pub struct CapacityMeter {
     belief: Belief,
     /// The shortest time that work took of late, in seconds, which is what it takes alone.
     alone_s: Option<f64>,
+    /// The time that it took under limits when what the last try had made wait was gone.
+    limited_delay_s: Option<f64>,
 }
 
 impl CapacityMeter {
@@ -203,6 +204,7 @@ impl CapacityMeter {
             has_learnt: false,
             belief: Belief::Untried,
             alone_s: None,
+            limited_delay_s: None,
         }
     }
 
@@ -273,13 +275,6 @@ impl CapacityMeter {
         self.of_late.take_in(window, CAPACITY_MEMORY);
         let waited = self.note_delay(window.busy_s);
         let seen = self.of_late.estimate();
-        if let Belief::Tried { delay_s, since_s } = &mut self.belief {
-            *since_s += window.busy_s;
-            if *since_s < CAPACITY_DOUBT.as_secs_f64() {
-                // What the try has made wait goes first.
-                *delay_s = self.just_now.mean_delay_s();
-            }
-        }
         let falls_short = self.just_now.given() < NEAR_LIMIT * self.known.capacity;
         match self.belief {
             // Who wanted more has gone, or the device does no more what it did.
@@ -295,13 +290,14 @@ impl CapacityMeter {
                     Belief::Showing { capacity, shown }
                 } else {
                     self.revise(&shown.estimate());
-                    Belief::Tried { delay_s: 0.0, since_s: 0.0 }
+                    Belief::Tried { since_s: 0.0 }
                 };
             }
             Belief::Untried | Belief::Tried { .. } if falls_short || !self.of_late.is_limited() => {
                 if waited {
                     self.known.needs_no_more_than(&seen);
                 }
+                self.limited_delay_s = Some(self.of_late.mean_delay_s());
                 self.revise(&seen);
             }
             Belief::Untried | Belief::Tried { .. } => {}
@@ -329,22 +325,30 @@ impl CapacityMeter {
         let capacity = self.believed();
         self.belief = match self.belief {
             Belief::Untried => Belief::Rising { capacity },
-            Belief::Tried { delay_s, since_s } if !self.should_try_again(delay_s, since_s) => self.belief,
-            Belief::Tried { delay_s, .. } => {
-                let faster = delay_s / self.of_late.mean_delay_s();
-                Belief::Rising { capacity: capacity * faster.clamp(1.0, FASTER_AT_ONCE) }
-            }
+            Belief::Tried { since_s } => self.try_again(since_s + busy_s, busy_s),
             Belief::Rising { .. } | Belief::Showing { .. } => {
                 Belief::Rising { capacity: capacity * (busy_s / CAPACITY_BELIEF.as_secs_f64()).exp() }
             }
         };
     }
 
-    /// Whether a device that is held back may do more than when that was tried.
-    fn should_try_again(&self, delay_s: f64, since_s: f64) -> bool {
-        let has_changed = delay_s > FASTER * self.of_late.mean_delay_s();
-        let is_doubtful = has_changed || self.known.is_missed_by(&self.of_late.estimate());
-        since_s >= if is_doubtful { CAPACITY_DOUBT } else { CAPACITY_TRIES_APART }.as_secs_f64()
+    /// What to believe of a device that is held back, and was so until `since_s` after it was tried whether it does more.
+    fn try_again(&mut self, since_s: f64, busy_s: f64) -> Belief {
+        let settled_s = CAPACITY_SETTLED.as_secs_f64();
+        if since_s < settled_s {
+            return Belief::Tried { since_s };
+        }
+        // Right after it has settled that is compared with the try before: the device may have changed in between.
+        let faster = self.limited_delay_s.map_or(1.0, |delay_s| delay_s / self.of_late.mean_delay_s());
+        if since_s - busy_s < settled_s {
+            self.limited_delay_s = Some(self.just_now.mean_delay_s());
+        }
+        let is_doubtful = faster > FASTER || self.known.is_missed_by(&self.of_late.estimate());
+        if is_doubtful || since_s >= CAPACITY_TRIES_APART.as_secs_f64() {
+            Belief::Rising { capacity: self.known.capacity * faster.clamp(1.0, FASTER_AT_ONCE) }
+        } else {
+            Belief::Tried { since_s }
+        }
     }
 
     /// Takes in what the device does while no limit keeps it from doing more.

@@ -83,14 +83,15 @@ pub const CAPACITY_MOMENT: Duration = Duration::from_millis(500);
 pub const CAPACITY_ALONE_MEMORY: Duration = Duration::from_secs(30);
 
 /// In so long at work, a device that limits keep from showing what it can do is believed to do 2.7 times as much: one that
-/// has become five times faster is known in less than ten seconds.
-pub const CAPACITY_BELIEF: Duration = Duration::from_secs(3);
+/// has become five times faster is known in ten seconds.
+pub const CAPACITY_BELIEF: Duration = Duration::from_millis(1500);
 
-/// So long at work under a limit it is not tried again whether the device can do more, unless delays say so.
+/// So long at work under a limit it is not tried again whether the device can do more, unless delays say so or with
+/// as much to do it does less than is known.
 pub const CAPACITY_TRIES_APART: Duration = Duration::from_secs(30);
 
 /// For so long it is not tried again whatever there is to say for it: what a try has made wait has gone by then.
-pub const CAPACITY_DOUBT: Duration = Duration::from_secs(3);
+pub const CAPACITY_SETTLED: Duration = Duration::from_secs(4);
 
 /// The most units that a device is ever given at once: far more than any works on.
 pub const WINDOW_LOAD_MAX: f64 = 16_384.0;

@@ -42,7 +42,8 @@ const LESS: f64 = 0.8;
 /// force it does at least so much of what is known. The least limit of any profile is 80%; a try is some way ahead of what
 /// comes of it.
 const NEAR_LIMIT: f64 = 0.5;
-/// A device that has become faster shows it by delays that are shorter by this factor. So much is believed of it at once.
+/// A device that has become faster shows it by delays that are shorter by this factor. No more than so many times what was
+/// known is believed of it at once.
 const FASTER: f64 = 1.7;
 const FASTER_AT_ONCE: f64 = 4.0;
 /// Limits were in force if they were for this part of the time.

@@ -246,6 +246,7 @@ fn limits_that_are_shares_of_the_capacity_do_not_wear_it_down() {
             };
             check(1.0, "after a while");
             check(5.0, "five times slower");
+            // Of a device that commits in groups this is seen later where it falls together with a try: here it does not.
             check(0.2, "five times faster again");
         }
     }

@@ -139,7 +139,7 @@ impl OpQueue {
     pub(crate) fn should_learn(&self, Learnt { capacity, believed }: Learnt) -> bool {
         let taken = self.options.capacity;
         let is_news = |learnt: f64, taken: f64| (learnt - taken).abs() > CAPACITY_NOTICED * taken;
-        taken.source != SET && (is_news(capacity, taken.iops) || is_news(believed, taken.believed))
+        taken.source != SET && (is_news(capacity, taken.iops.capacity) || is_news(believed, taken.iops.believed))
     }
 
     /// Whether work that has just come may run at once; the store has room.
@@ -220,8 +220,8 @@ impl OpQueue {
             "parameters" => self.options.dump_parameters(),
             "profile" => self.options.profile_name(),
             "capacity" => object! {
-                "iops" => Value::Float(self.options.capacity.iops),
-                "believed" => Value::Float(self.options.capacity.believed),
+                "iops" => Value::Float(self.options.capacity.iops.capacity),
+                "believed" => Value::Float(self.options.capacity.iops.believed),
                 "source" => self.options.capacity.source,
             },
             "queue_sizes" => object! {

@@ -184,7 +184,7 @@ pub struct CapacityMeter {
     belief: Belief,
     /// The shortest time that work took of late, in seconds, which is what it takes alone.
     alone_s: Option<f64>,
-    /// The time that it took under limits when what the last try had made wait was gone.
+    /// The time that it took under limits, or without, when last it was tried whether the device does more.
     limited_delay_s: Option<f64>,
 }
 
@@ -326,7 +326,7 @@ impl CapacityMeter {
         let capacity = self.believed();
         self.belief = match self.belief {
             Belief::Untried => Belief::Rising { capacity },
-            Belief::Tried { since_s } => self.try_again(since_s + busy_s, busy_s),
+            Belief::Tried { since_s } => self.try_again(since_s + busy_s),
             Belief::Rising { .. } | Belief::Showing { .. } => {
                 Belief::Rising { capacity: capacity * (busy_s / CAPACITY_BELIEF.as_secs_f64()).exp() }
             }
@@ -334,18 +334,19 @@ impl CapacityMeter {
     }
 
     /// What to believe of a device that is held back, and was so until `since_s` after it was tried whether it does more.
-    fn try_again(&mut self, since_s: f64, busy_s: f64) -> Belief {
+    fn try_again(&mut self, since_s: f64) -> Belief {
         let settled_s = CAPACITY_SETTLED.as_secs_f64();
         if since_s < settled_s {
             return Belief::Tried { since_s };
         }
-        // Right after it has settled that is compared with the try before: the device may have changed in between.
-        let faster = self.limited_delay_s.map_or(1.0, |delay_s| delay_s / self.of_late.mean_delay_s());
-        if since_s - busy_s < settled_s {
-            self.limited_delay_s = Some(self.just_now.mean_delay_s());
-        }
-        let is_doubtful = faster > FASTER || self.known.is_missed_by(&self.of_late.estimate());
-        if is_doubtful || since_s >= CAPACITY_TRIES_APART.as_secs_f64() {
+        // What a try had made wait is gone; the device may have changed before the try, while it lasted, or since. A try that
+        // was made for this very reason may have been made in the middle of a change.
+        let delay_s = self.of_late.mean_delay_s();
+        let before_s = self.limited_delay_s.unwrap_or(delay_s);
+        let faster = before_s / delay_s;
+        let is_due = since_s >= CAPACITY_TRIES_APART.as_secs_f64();
+        if is_due || faster > FASTER || self.known.is_missed_by(&self.of_late.estimate()) {
+            self.limited_delay_s = Some(if is_due { delay_s } else { delay_s.min(before_s) });
             Belief::Rising { capacity: self.known.capacity * faster.clamp(1.0, FASTER_AT_ONCE) }
         } else {
             Belief::Tried { since_s }

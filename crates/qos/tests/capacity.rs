@@ -7,6 +7,9 @@ use std::collections::{BinaryHeap, VecDeque};
 
 const BEGIN: Instant = Instant::from_secs(1_000_000);
 
+/// So many runs of what chance has a part in.
+const SEEDS: u64 = 8;
+
 /// A device that works on `width` pieces at once, each for `alone`, give or take a quarter; or one that commits in
 /// groups: it takes all that waits, works on it for `alone`, and takes nothing else until then.
 struct Bench {
@@ -224,29 +227,32 @@ fn a_sender_that_is_held_to_what_is_known_finds_out_that_there_is_more() {
 #[test]
 fn limits_that_are_shares_of_the_capacity_do_not_wear_it_down() {
     // A disk, a flash drive, and what commits in groups, the latter two also with work of their own to do; with the limits
-    // of clients in two profiles.
+    // of clients in two profiles. Chance decides how a change falls together with a try whether the device does more.
     let devices = [(1, false, 32, 0), (16, false, 64, 0), (16, false, 64, 30), (1, true, 64, 0), (1, true, 64, 30)];
-    for (width, in_groups, depth, pauses_ms) in devices {
+    for (seed, (width, in_groups, depth, pauses_ms)) in
+        (1..=SEEDS).flat_map(|seed| devices.map(|device| (seed, device)))
+    {
         for share in [1.0, 0.8] {
-            let pauses = Duration::from_millis(pauses_ms);
-            let mut bench = Bench { in_groups, pauses, ..Bench::new(width, 2000) };
+            let (pauses, rng) = (Duration::from_millis(pauses_ms), Rng::new(seed));
+            let mut bench = Bench { in_groups, pauses, rng, ..Bench::new(width, 2000) };
             bench.keep(depth, Duration::from_secs(10));
             let mut check = |change: f64, what: &str| {
                 bench.alone = bench.alone.mul_f64(change);
                 bench.keep_limited(depth, share, Duration::from_secs(10));
                 let known = bench.known();
-                let given = bench.keep_limited(depth, share, Duration::from_secs(60));
+                let any_time = Duration::from_millis(bench.rng.below(8000));
+                let given = bench.keep_limited(depth, share, Duration::from_secs(60) + any_time);
                 let at_a_time = if in_groups { depth } else { width };
                 let at_best = at_a_time as f64 / bench.alone.as_secs_f64() * (1.0 - pauses_ms as f64 / 100.0);
                 // A pause costs somewhat less than it lasts: what is under way goes on after it.
                 let right = 0.9..if pauses_ms > 0 { 1.2 } else { 1.1 };
-                let device = format!("{what}, {share} of {at_best:.0}, {width} wide, {pauses_ms} ms of pauses");
+                let device =
+                    format!("{what}, {share} of {at_best:.0}, {width} wide, {pauses_ms} ms of pauses, seed {seed}");
                 assert!(right.contains(&(known / at_best)), "{device}: {known:.0} a second are known");
                 assert!(right.contains(&(given / at_best / share)), "{device}: {given:.0} a second were let in");
             };
             check(1.0, "after a while");
             check(5.0, "five times slower");
-            // Of a device that commits in groups this is seen later where it falls together with a try: here it does not.
             check(0.2, "five times faster again");
         }
     }

@@ -59,9 +59,7 @@ pub(super) const SET: &str = "set";
 /// What the device does a second, in small operations, and who says so.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Capacity {
-    pub(super) iops: f64,
-    /// What limits are shares of.
-    pub(super) believed: f64,
+    pub(super) iops: Learnt,
     pub(super) source: &'static str,
 }
 
@@ -81,16 +79,12 @@ impl Capacity {
 
     fn of(settings: &Settings, rotational: bool, learnt: Option<Learnt>) -> Capacity {
         let option = Capacity::option(rotational);
-        let iops = settings.number(&option);
+        let configured = Learnt::from(settings.number(&option));
         match learnt {
-            _ if settings.is_given(&option) => Capacity { iops, believed: iops, source: SET },
-            Some(Learnt { capacity, believed }) => Capacity { iops: capacity, believed, source: "learnt" },
-            None => Capacity { iops, believed: iops, source: "default" },
+            _ if settings.is_given(&option) => Capacity { iops: configured, source: SET },
+            Some(iops) => Capacity { iops, source: "learnt" },
+            None => Capacity { iops: configured, source: "default" },
         }
-    }
-
-    fn learnt(self) -> Learnt {
-        Learnt { capacity: self.iops, believed: self.believed }
     }
 }
 
@@ -128,7 +122,7 @@ impl QueueOptions {
             "fifo" => Parameters::Fifo,
             "cfq" => Parameters::Cfq(cfq(settings)),
             "mclock_scheduler" => {
-                let classes = profile.map_or_else(|| custom(settings), |profile| profile.promises(capacity.learnt()));
+                let classes = profile.map_or_else(|| custom(settings), |profile| profile.promises(capacity.iops));
                 Parameters::MClock(MClockConfig { classes, cost, cut_off })
             }
             _ => Parameters::Wpq(WpqConfig { cut_off, ..WpqConfig::default() }),
@@ -337,11 +331,11 @@ mod tests {
     #[test]
     fn what_was_learnt_counts_unless_somebody_says_otherwise() {
         let of = |values: &[(&str, &str)], learnt| QueueOptions::of(&settings(values), true, learnt).capacity;
-        assert_eq!(of(&[], None), Capacity { iops: 315.0, believed: 315.0, source: "default" });
-        let learnt = Some(Learnt { capacity: 120.5, believed: 150.0 });
-        assert_eq!(of(&[], learnt), Capacity { iops: 120.5, believed: 150.0, source: "learnt" });
+        assert_eq!(of(&[], None), Capacity { iops: 315.0.into(), source: "default" });
+        let learnt = Learnt { capacity: 120.5, believed: 150.0 };
+        assert_eq!(of(&[], Some(learnt)), Capacity { iops: learnt, source: "learnt" });
         let set = [("osd_mclock_max_capacity_iops_hdd", "200")];
-        assert_eq!(of(&set, learnt), Capacity { iops: 200.0, believed: 200.0, source: SET });
+        assert_eq!(of(&set, Some(learnt)), Capacity { iops: 200.0.into(), source: SET });
     }
 
     #[test]

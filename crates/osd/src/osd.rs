@@ -472,7 +472,7 @@ impl Osd {
             }
             self.perform(work, under_way);
         }
-        self.core.store_meter.limit(self.core.now, self.scheduler.is_limited());
+        self.core.store_meter.wait(self.core.now, self.scheduler.waits());
     }
 
     fn perform(&mut self, work: Work, under_way: Option<UnderWay>) {

@@ -20,7 +20,8 @@ use base::Instant;
 use maps::tenants::TenantPromise;
 use options::{Kind, SET};
 use qos::{
-    AnyScheduler, Class, Cost, Dequeued, Elsewhere, GroupId, Learnt, Priority, QueueState, Scheduler, Settled, StreamId,
+    AnyScheduler, Class, Cost, Dequeued, Elsewhere, GroupId, Learnt, Priority, QueueState, Scheduler, Settled,
+    StreamId, Waits,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,7 +75,7 @@ pub(crate) struct OpQueue {
     done: Arc<Mutex<Vec<qos::Work>>>,
     /// What was queued may run from then on.
     wakeup: Option<Instant>,
-    is_limited: bool,
+    waits: Waits,
     /// What tenants are promised.
     tenants: BTreeMap<GroupId, TenantPromise>,
 }
@@ -82,7 +83,7 @@ pub(crate) struct OpQueue {
 impl OpQueue {
     pub(crate) fn new(options: QueueOptions) -> OpQueue {
         let (done, tenants) = (Arc::default(), BTreeMap::new());
-        OpQueue { queue: options.scheduler(), options, done, wakeup: None, is_limited: false, tenants }
+        OpQueue { queue: options.scheduler(), options, done, wakeup: None, waits: Waits::Not, tenants }
     }
 
     /// Other options, in force at once, also for what is queued.
@@ -157,11 +158,12 @@ impl OpQueue {
     /// Gives the next, if any may run now and the store has room. Whoever holds the second part until the work is done
     /// lets a scheduler know that wants to.
     pub(crate) fn dequeue(&mut self, now: Instant, store: &StoreMeter) -> Option<(Work, Option<UnderWay>)> {
-        (self.wakeup, self.is_limited) = (None, false);
+        (self.wakeup, self.waits) = (None, Waits::Not);
         if self.queue.is_empty() {
             return None;
         }
         if !store.has_room() {
+            self.waits = Waits::ForRoom;
             return self.dequeue_due(now, store).map(|work| (work, None));
         }
         let wants_to_know = self.options.kind() == Kind::Cfq;
@@ -176,7 +178,9 @@ impl OpQueue {
             }
             Dequeued::NotBefore(at) => {
                 self.wakeup = Some(at);
-                self.is_limited = matches!(&self.queue, AnyScheduler::MClock(queue) if queue.is_limited());
+                if matches!(&self.queue, AnyScheduler::MClock(queue) if queue.is_limited()) {
+                    self.waits = Waits::ForLimit;
+                }
                 None
             }
             Dequeued::Empty => None,
@@ -191,9 +195,9 @@ impl OpQueue {
         }
     }
 
-    /// Whether the limit of a class held back work that the store had room for when this was last asked for some.
-    pub(crate) fn is_limited(&self) -> bool {
-        self.is_limited
+    /// What work waited for when this was last asked for some: a limit is one of a class.
+    pub(crate) fn waits(&self) -> Waits {
+        self.waits
     }
 
     /// When work may run that may not now. What waits for the store needs no time: an answer of the store lets it go on.

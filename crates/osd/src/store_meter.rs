@@ -7,7 +7,7 @@
 
 use admin::{Value, object};
 use base::Instant;
-use qos::{CapacityMeter, Cost, CostModel, Learnt, Load, Way, Window};
+use qos::{CapacityMeter, Cost, CostModel, Learnt, Load, Waits, Way, Window};
 
 /// Something that the store has been given.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -56,9 +56,10 @@ impl StoreMeter {
         self.window.end(now, given.load, given.way);
     }
 
-    /// Whether limits that are shares of its capacity hold work back from now on that the store has room for.
-    pub fn limit(&mut self, now: Instant, is_limited: bool) {
-        self.meter.limit(now, is_limited);
+    /// What queued work waits for from now on.
+    pub fn wait(&mut self, now: Instant, waits: Waits) {
+        self.meter.wait(now, waits);
+        self.window.wait(now, waits);
     }
 
     /// Whether the store may be given more out of the scheduler.

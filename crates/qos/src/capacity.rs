@@ -9,11 +9,12 @@
 //! does more the more it has to do, for long. What is known of a device is a capacity, and the least load that showed it.
 //!
 //! A higher X than was known raises the estimate whatever the load, as a device does no more than it can. A lower one
-//! lowers it only if the device was at its limit and is slower than it was: if it had as much to do as the capacity takes
-//! and that took longer, or if work waited for the device longer than this capacity explains (Zahorjan et al., "Balanced
-//! Job Bound Analysis of Queueing Networks", Communications of the ACM, 1982: R is at most R0 and the time that all that is
-//! there takes at capacity). R0 is the shortest R of late; it is forgotten slowly, as a device that has become slower has a
-//! longer one. Of what is assumed before anything was seen, no more is kept than delays allow: X grows no faster than N.
+//! lowers it only if the device was at its limit and is slower than it was: if it had as much to do as the capacity
+//! takes, or as it is ever given (`Window`), and that took longer, or if work waited for the device longer than this
+//! capacity explains (Zahorjan et al., "Balanced Job Bound Analysis of Queueing Networks", Communications of the ACM,
+//! 1982: R is at most R0 and the time that all that is there takes at capacity). R0 is the shortest R of late; it is
+//! forgotten slowly, as a device that has become slower has a longer one. Of what is assumed before anything was seen,
+//! no more is kept than delays allow: X grows no faster than N.
 //!
 //! Where limits are shares of the capacity, they hold back the very work that would show it, and an estimate that is once
 //! too low stays so. A device that does less than is known because it is given no more says nothing. If a limit holds back
@@ -25,6 +26,7 @@ use crate::limits::{
     CAPACITY_ALONE_MEMORY, CAPACITY_BELIEF, CAPACITY_BUSY_MIN, CAPACITY_MEMORY, CAPACITY_MOMENT, CAPACITY_SETTLED,
     CAPACITY_TRIES_APART, CAPACITY_WINDOW, CAPACITY_WINDOW_MAX, CAPACITY_WINDOW_WORKS_MIN,
 };
+use crate::window::Waits;
 use base::{Duration, Instant};
 
 /// Work waited for the device if it took longer than so many times what it takes alone and, besides, what all that is under
@@ -46,15 +48,18 @@ const NEAR_LIMIT: f64 = 0.5;
 /// known is believed of it at once.
 const FASTER: f64 = 1.7;
 const FASTER_AT_ONCE: f64 = 4.0;
+/// The device had as much to do as it was to be given if more waited for so much of the time.
+const FULL: f64 = 0.9;
 /// Limits were in force if they were for this part of the time.
 const LIMITED: f64 = 0.1;
 
 /// What is seen of a device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Time that passed, in seconds; that with something under way; that in which a limit held back what there was room for.
+    /// Time that passed, in seconds; that with something under way; those in which work waited for room, or for a limit.
     lasted_s: f64,
     busy_s: f64,
+    full_s: f64,
     limited_s: f64,
     /// The sum over all work of the time it was under way, in seconds, and the same of its units.
     delay_s: f64,
@@ -70,6 +75,7 @@ impl Seen {
         *self = Seen {
             lasted_s: self.lasted_s * kept + window.lasted_s,
             busy_s: self.busy_s * kept + window.busy_s,
+            full_s: self.full_s * kept + window.full_s,
             limited_s: self.limited_s * kept + window.limited_s,
             delay_s: self.delay_s * kept + window.delay_s,
             load_s: self.load_s * kept + window.load_s,
@@ -97,6 +103,7 @@ impl Seen {
             capacity: self.units / self.busy_s,
             load: self.load_s / self.busy_s,
             pieces: self.delay_s / self.busy_s,
+            is_full: self.full_s >= FULL * self.lasted_s,
         }
     }
 }
@@ -112,11 +119,13 @@ struct Estimate {
     /// The least number of units under way that showed it, and in how many pieces.
     load: f64,
     pieces: f64,
+    /// Whether the device had as much to do as it was to be given, and more waited.
+    is_full: bool,
 }
 
 impl Estimate {
     fn assumed(capacity: f64) -> Estimate {
-        Estimate { capacity, load: ASSUMED_LOAD, pieces: ASSUMED_LOAD }
+        Estimate { capacity, load: ASSUMED_LOAD, pieces: ASSUMED_LOAD, is_full: false }
     }
 
     /// What part of the load that showed this there was. Few large pieces and many small ones may be as much to do.
@@ -126,7 +135,7 @@ impl Estimate {
 
     /// Whether a device with as much to do as this capacity takes does less.
     fn is_missed_by(&self, seen: &Estimate) -> bool {
-        let there = self.part_there(seen);
+        let there = if seen.is_full { 1.0 } else { self.part_there(seen) };
         there >= AS_MUCH && seen.capacity < self.capacity * if there < 1.0 { AS_MUCH * there } else { 1.0 }
     }
 
@@ -173,7 +182,7 @@ pub struct CapacityMeter {
     window: Seen,
     works_under_way: u32,
     units_under_way: f64,
-    is_limited: bool,
+    waits: Waits,
     /// The last half second and the last seconds at work, faded.
     just_now: Seen,
     of_late: Seen,
@@ -197,7 +206,7 @@ impl CapacityMeter {
             window: Seen::default(),
             works_under_way: 0,
             units_under_way: 0.0,
-            is_limited: false,
+            waits: Waits::Not,
             just_now: Seen::default(),
             of_late: Seen::default(),
             assumed,
@@ -235,11 +244,11 @@ impl CapacityMeter {
         }
     }
 
-    /// Whether limits that are shares of the capacity hold work back from now on that the device has room for.
-    pub fn limit(&mut self, now: Instant, is_limited: bool) {
-        if self.is_limited != is_limited {
+    /// What work waits for from now on.
+    pub fn wait(&mut self, now: Instant, waits: Waits) {
+        if self.waits != waits {
             self.account(now);
-            self.is_limited = is_limited;
+            self.waits = waits;
         }
     }
 
@@ -265,8 +274,10 @@ impl CapacityMeter {
             window.delay_s += passed_s * f64::from(self.works_under_way);
             window.load_s += passed_s * self.units_under_way;
         }
-        if self.is_limited {
-            window.limited_s += passed_s;
+        match self.waits {
+            Waits::Not => {}
+            Waits::ForRoom => window.full_s += passed_s,
+            Waits::ForLimit => window.limited_s += passed_s,
         }
         self.until = self.until.max(now);
     }

@@ -80,6 +80,6 @@ pub use fifo::Fifo;
 pub use mclock::{Ledger, MClock, MClockConfig, Profile};
 pub use promise::{BadPromise, Promise};
 pub use scheduler::{Dequeued, Full, QueueState, Scheduler};
-pub use window::{Load, Way, Window};
+pub use window::{Load, Waits, Way, Window};
 pub use work::{Class, Cost, CostModel, GroupId, Priority, StreamId, Work};
 pub use wpq::{Wpq, WpqConfig};

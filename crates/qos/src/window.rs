@@ -13,7 +13,8 @@
 //! the manner of PCC (Dong et al., "PCC: Re-architecting Congestion Control for Consistent High Performance", NSDI 2015).
 //!
 //! The order of slices is larger, smaller, smaller, larger: a load that rises or falls meanwhile cancels out. A slice
-//! begins to count when what the one before has let in is out again. A slice in which work did not wait says nothing.
+//! begins to count when what the one before has let in is out again. A slice in which work did not wait, or waited for a
+//! limit, says nothing.
 //!
 //! Invariant: the size changes only by comparison of slices that were full.
 
@@ -77,6 +78,17 @@ impl Load {
     }
 }
 
+/// What work waits for before it is given to a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waits {
+    /// Nothing: there is none, or none that may be done yet for other reasons.
+    Not,
+    /// Room: the device has as much as it is to have.
+    ForRoom,
+    /// A limit that is a share of the capacity, where there is room.
+    ForLimit,
+}
+
 /// How a piece of work came to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
@@ -94,8 +106,9 @@ struct Slice {
     began: Instant,
     /// Up to when time is accounted for.
     until: Instant,
-    /// Time in which there was no room.
+    /// Time in which there was no room; in which there was, and a limit held back what there was room for.
     full: Duration,
+    limited: Duration,
     /// The sum over time of units under way, in unit seconds, and the most that were.
     load_s: f64,
     peak: f64,
@@ -108,6 +121,7 @@ struct Slice {
 struct Seen {
     lasted: Duration,
     full: Duration,
+    limited: Duration,
     load_s: f64,
     peak: f64,
     units: f64,
@@ -117,6 +131,7 @@ impl Seen {
     fn add(&mut self, slice: &Slice, lasted: Duration) {
         self.lasted += lasted;
         self.full += slice.full;
+        self.limited += slice.limited;
         self.load_s += slice.load_s;
         self.peak = self.peak.max(slice.peak);
         self.units += slice.units;
@@ -125,6 +140,11 @@ impl Seen {
     /// The part of the time in which there was no room.
     fn full(&self) -> f64 {
         self.full.as_secs_f64() / self.lasted.as_secs_f64()
+    }
+
+    /// Whether limits set what was done, and not the window.
+    fn is_limited(&self) -> bool {
+        self.limited.as_secs_f64() > TOUCHED * self.lasted.as_secs_f64()
     }
 
     /// Units a second, and units under way.
@@ -140,6 +160,7 @@ pub struct Window {
     /// Never more than this at once. Its units are how the size begins.
     most: Load,
     learns: bool,
+    waits: Waits,
     size: f64,
     scheduled: Load,
     besides: Load,
@@ -158,6 +179,7 @@ impl Window {
         Window {
             most,
             learns,
+            waits: Waits::Not,
             size,
             scheduled: Load::default(),
             besides: Load::default(),
@@ -172,7 +194,7 @@ impl Window {
     pub fn set(&mut self, most: Load, learns: bool) {
         if (self.most, self.learns) != (most, learns) {
             let fresh = Window::new(most, learns);
-            *self = Window { scheduled: self.scheduled, besides: self.besides, ..fresh };
+            *self = Window { scheduled: self.scheduled, besides: self.besides, waits: self.waits, ..fresh };
         }
     }
 
@@ -226,6 +248,14 @@ impl Window {
         }
     }
 
+    /// What work waits for from now on.
+    pub fn wait(&mut self, now: Instant, waits: Waits) {
+        if self.waits != waits {
+            self.account(now);
+            self.waits = waits;
+        }
+    }
+
     /// What the device has to do.
     pub fn load(&self) -> Load {
         let mut load = self.scheduled;
@@ -269,6 +299,8 @@ impl Window {
         slice.peak = slice.peak.max(units);
         if full {
             slice.full += passed;
+        } else if self.waits == Waits::ForLimit {
+            slice.limited += passed;
         }
     }
 
@@ -284,6 +316,10 @@ impl Window {
 
     fn learn(&mut self) {
         let [smaller, larger] = core::mem::take(&mut self.seen);
+        if smaller.is_limited() || larger.is_limited() {
+            // What limits leave of the work needs less of a window than all of it will.
+            return;
+        }
         let change = match smaller.full() {
             full if full >= FULL => {
                 let ((rate, load), (larger_rate, larger_load)) = (smaller.rate_and_load(), larger.rate_and_load());

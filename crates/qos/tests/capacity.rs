@@ -1,7 +1,7 @@
 //! What the meter learns of devices whose capacity is known, under loads that show it and loads that do not.
 
 use base::{Duration, Instant, Rng};
-use qos::CapacityMeter;
+use qos::{CapacityMeter, Waits};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -118,10 +118,10 @@ impl Bench {
                 under_way += 1;
             }
             let is_limited = under_way < depth;
-            self.meter.limit(self.now, is_limited);
+            self.meter.wait(self.now, if is_limited { Waits::ForLimit } else { Waits::Not });
             done += usize::from(self.step(if is_limited { end.min(free_at) } else { end }));
         }
-        self.meter.limit(self.now, false);
+        self.meter.wait(self.now, Waits::Not);
         done as f64 / time.as_secs_f64()
     }
 

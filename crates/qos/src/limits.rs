@@ -83,7 +83,7 @@ pub const CAPACITY_MOMENT: Duration = Duration::from_millis(500);
 pub const CAPACITY_ALONE_MEMORY: Duration = Duration::from_secs(30);
 
 /// In so long at work, a device that limits keep from showing what it can do is believed to do 2.7 times as much: one that
-/// has become five times faster is known within ten seconds.
+/// has become five times faster is known about ten seconds later.
 pub const CAPACITY_BELIEF: Duration = Duration::from_millis(1500);
 
 /// So long at work under a limit it is not tried again whether the device can do more, unless delays say so or with

@@ -16,7 +16,9 @@
 //! begins to count when what the one before has let in is out again. A slice in which work did not wait, or waited for a
 //! limit, says nothing.
 //!
-//! Invariant: the size changes only by comparison of slices that were full.
+//! Where there was room at times the size grows a step; where there always was, it comes down to the most that was under way.
+//!
+//! Invariant: what was done under limits never changes the size.
 
 use crate::limits::{WINDOW_LOAD_MAX, WINDOW_SLICE, WINDOW_SLICE_MAX, WINDOW_SLICE_WINDOWS, WINDOW_SLICE_WORKS_MIN};
 use crate::work::CostModel;

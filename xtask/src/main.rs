@@ -47,6 +47,9 @@ usage: cargo xtask VERB
                    what a client keeps and how fast OSDs recover under WPQ and each of mClock's profiles, of Loligo and real
                    Ceph in turn, on loop devices slowed down alike; needs root: ARGS are those of
                    tests/clients/recovery_peers.py, such as --iops 600
+  learnt-capacity [ARGS...]
+                   how fast and how well an OSD learns what its device can do that becomes five times slower and faster again
+                   while a client writes; needs root: ARGS are those of tests/clients/learnt_capacity.py, such as --depth 16
   thrash [ARGS...] OSDs killed, stopped, restarted, marked out and in and replaced while pools get more and fewer placement
                    groups, under fio with verification and clients with models: ARGS are those of tests/clients/thrash.py,
                    such as --seconds 600
@@ -82,6 +85,7 @@ fn verb(words: &[&str]) -> Result<()> {
         ["extent-figures", ref args @ ..] => stress("extent_figures.py", args),
         ["recovery-speed", ref args @ ..] => stress("recovery_speed.py", args),
         ["recovery-peers", ref args @ ..] => stress("recovery_peers.py", args),
+        ["learnt-capacity", ref args @ ..] => stress("learnt_capacity.py", args),
         ["kill-pauses", ref args @ ..] => stress("kill_pauses.py", args),
         ["thrash", ref args @ ..] => stress("thrash.py", args),
         ["planted", ref args @ ..] => planted(args),

@@ -88,6 +88,10 @@ impl Seen {
         self.limited_s >= LIMITED * self.lasted_s
     }
 
+    fn is_full(&self) -> bool {
+        self.full_s >= FULL * self.lasted_s
+    }
+
     /// Units a second, whether or not there was something to do.
     fn given(&self) -> f64 {
         self.units / self.lasted_s
@@ -103,7 +107,7 @@ impl Seen {
             capacity: self.units / self.busy_s,
             load: self.load_s / self.busy_s,
             pieces: self.delay_s / self.busy_s,
-            is_full: self.full_s >= FULL * self.lasted_s,
+            is_most: false,
         }
     }
 }
@@ -119,13 +123,13 @@ struct Estimate {
     /// The least number of units under way that showed it, and in how many pieces.
     load: f64,
     pieces: f64,
-    /// Whether the device had as much to do as it was to be given, and more waited.
-    is_full: bool,
+    /// Whether that is as much as the device is ever given.
+    is_most: bool,
 }
 
 impl Estimate {
     fn assumed(capacity: f64) -> Estimate {
-        Estimate { capacity, load: ASSUMED_LOAD, pieces: ASSUMED_LOAD, is_full: false }
+        Estimate { capacity, load: ASSUMED_LOAD, pieces: ASSUMED_LOAD, is_most: false }
     }
 
     /// What part of the load that showed this there was. Few large pieces and many small ones may be as much to do.
@@ -135,7 +139,7 @@ impl Estimate {
 
     /// Whether a device with as much to do as this capacity takes does less.
     fn is_missed_by(&self, seen: &Estimate) -> bool {
-        let there = if seen.is_full { 1.0 } else { self.part_there(seen) };
+        let there = if seen.is_most { 1.0 } else { self.part_there(seen) };
         there >= AS_MUCH && seen.capacity < self.capacity * if there < 1.0 { AS_MUCH * there } else { 1.0 }
     }
 
@@ -183,6 +187,8 @@ pub struct CapacityMeter {
     works_under_way: u32,
     units_under_way: f64,
     waits: Waits,
+    /// For how many seconds at work no limit has held anything back.
+    unlimited_s: f64,
     /// The last half second and the last seconds at work, faded.
     just_now: Seen,
     of_late: Seen,
@@ -207,6 +213,7 @@ impl CapacityMeter {
             works_under_way: 0,
             units_under_way: 0.0,
             waits: Waits::Not,
+            unlimited_s: 0.0,
             just_now: Seen::default(),
             of_late: Seen::default(),
             assumed,
@@ -286,7 +293,10 @@ impl CapacityMeter {
         self.just_now.take_in(window, CAPACITY_MOMENT);
         self.of_late.take_in(window, CAPACITY_MEMORY);
         let waited = self.note_delay(window.busy_s);
-        let seen = self.of_late.estimate();
+        self.unlimited_s = if window.is_limited() { 0.0 } else { self.unlimited_s + window.busy_s };
+        // While it is only tried what the device does without limits, the window that it is behind may be too small for that.
+        let is_most = self.of_late.is_full() && self.unlimited_s >= CAPACITY_SETTLED.as_secs_f64();
+        let seen = Estimate { is_most, ..self.of_late.estimate() };
         let falls_short = self.just_now.given() < NEAR_LIMIT * self.known.capacity;
         match self.belief {
             // Who wanted more has gone, or the device does no more what it did.

@@ -21,6 +21,10 @@
 //! what there is room for, then the device is believed to do more, little by little, until the limit holds nothing back any
 //! more; what it does then is what is known. That is tried when a limit begins to hold, when work takes much less time
 //! than it did or as much to do is done more slowly, and otherwise rarely: meanwhile limits are not what they should be.
+//!
+//! What is known is a mean of the last seconds and the highest of such means. While the device becomes slower there is still
+//! in it what the device did before, and what a try shows then replaces it; where no limit was in force for some seconds it
+//! comes down to what is seen with about as much to do.
 
 use crate::limits::{
     CAPACITY_ALONE_MEMORY, CAPACITY_BELIEF, CAPACITY_BUSY_MIN, CAPACITY_MEMORY, CAPACITY_MOMENT, CAPACITY_SETTLED,
@@ -40,6 +44,8 @@ const AS_MUCH: f64 = 0.9;
 /// As much done as is known, with allowance for chance, and clearly less to do.
 const NEARLY: f64 = 0.95;
 const LESS: f64 = 0.8;
+/// A device that has become slower may need so much less to do to show what it does.
+const FAR_LESS: f64 = 0.6;
 /// Limits hold back a part of what the device could do, rather than of what somebody is promised of it, if with them in
 /// force it does at least so much of what is known. The least limit of any profile is 80%; a try is some way ahead of what
 /// comes of it.
@@ -108,6 +114,7 @@ impl Seen {
             load: self.load_s / self.busy_s,
             pieces: self.delay_s / self.busy_s,
             is_most: false,
+            is_falling: false,
         }
     }
 }
@@ -125,11 +132,13 @@ struct Estimate {
     pieces: f64,
     /// Whether that is as much as the device is ever given.
     is_most: bool,
+    /// Whether the device was becoming slower: then what it did before is still in this.
+    is_falling: bool,
 }
 
 impl Estimate {
     fn assumed(capacity: f64) -> Estimate {
-        Estimate { capacity, load: ASSUMED_LOAD, pieces: ASSUMED_LOAD, is_most: false }
+        Estimate { capacity, load: ASSUMED_LOAD, pieces: ASSUMED_LOAD, is_most: false, is_falling: false }
     }
 
     /// What part of the load that showed this there was. Few large pieces and many small ones may be as much to do.
@@ -141,6 +150,15 @@ impl Estimate {
     fn is_missed_by(&self, seen: &Estimate) -> bool {
         let there = if seen.is_most { 1.0 } else { self.part_there(seen) };
         there >= AS_MUCH && seen.capacity < self.capacity * if there < 1.0 { AS_MUCH * there } else { 1.0 }
+    }
+
+    /// Comes down to what is seen of a device with a little less to do than this takes. With as much it would do between that
+    /// and more in proportion; half way is what is known of it.
+    fn come_down_to(&mut self, seen: &Estimate) {
+        let there = self.part_there(seen);
+        if (AS_MUCH..1.0).contains(&there) {
+            self.capacity = self.capacity.min(seen.capacity * (1.0 + 1.0 / there) / 2.0);
+        }
     }
 
     fn needs_no_more_than(&mut self, seen: &Estimate) {
@@ -294,9 +312,15 @@ impl CapacityMeter {
         self.of_late.take_in(window, CAPACITY_MEMORY);
         let waited = self.note_delay(window.busy_s);
         self.unlimited_s = if window.is_limited() { 0.0 } else { self.unlimited_s + window.busy_s };
+        let is_settled = self.unlimited_s >= CAPACITY_SETTLED.as_secs_f64();
         // While it is only tried what the device does without limits, the window that it is behind may be too small for that.
-        let is_most = self.of_late.is_full() && self.unlimited_s >= CAPACITY_SETTLED.as_secs_f64();
+        let is_most = is_settled && self.of_late.is_full();
         let seen = Estimate { is_most, ..self.of_late.estimate() };
+        // Just after a try, what was done while the belief rose is still in what was seen of late.
+        let is_free = match self.belief {
+            Belief::Tried { .. } => is_settled,
+            _ => !self.of_late.is_limited(),
+        };
         let falls_short = self.just_now.given() < NEAR_LIMIT * self.known.capacity;
         match self.belief {
             // Who wanted more has gone, or the device does no more what it did.
@@ -311,16 +335,19 @@ impl CapacityMeter {
                 self.belief = if shown.busy_s < CAPACITY_MEMORY.as_secs_f64() {
                     Belief::Showing { capacity, shown }
                 } else {
-                    self.revise(&shown.estimate());
+                    self.conclude(&shown.estimate());
                     Belief::Tried { since_s: 0.0 }
                 };
             }
-            Belief::Untried | Belief::Tried { .. } if falls_short || !self.of_late.is_limited() => {
+            Belief::Untried | Belief::Tried { .. } if falls_short || is_free => {
                 if waited {
                     self.known.needs_no_more_than(&seen);
                 }
                 self.limited_delay_s = Some(self.of_late.mean_delay_s());
                 self.revise(&seen);
+                if is_settled && self.has_learnt {
+                    self.known.come_down_to(&seen);
+                }
             }
             Belief::Untried | Belief::Tried { .. } => {}
         }
@@ -374,14 +401,26 @@ impl CapacityMeter {
         }
     }
 
+    /// Takes in what a try has shown.
+    fn conclude(&mut self, shown: &Estimate) {
+        self.revise(shown);
+        let known = &mut self.known;
+        if known.is_falling && shown.capacity < known.capacity && known.part_there(shown) >= FAR_LESS {
+            *known = *shown;
+        }
+        known.is_falling = false;
+    }
+
     /// Takes in what the device does while no limit keeps it from doing more.
     fn revise(&mut self, seen: &Estimate) {
         let known = &mut self.known;
         if seen.capacity > known.capacity || known.is_missed_by(seen) {
-            if seen.capacity < AS_MUCH * known.capacity {
+            let falls_far = seen.capacity < AS_MUCH * known.capacity;
+            if falls_far {
                 self.belief = Belief::Untried;
             }
-            (self.known, self.has_learnt) = (*seen, true);
+            let is_falling = falls_far || known.is_falling && seen.capacity < known.capacity;
+            (self.known, self.has_learnt) = (Estimate { is_falling, ..*seen }, true);
         } else if !self.has_learnt {
             // With as much to do as is assumed it would do no more than this.
             known.capacity = self.assumed.min(seen.capacity / known.part_there(seen));

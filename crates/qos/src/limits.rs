@@ -91,6 +91,7 @@ pub const CAPACITY_BELIEF: Duration = Duration::from_millis(1500);
 pub const CAPACITY_TRIES_APART: Duration = Duration::from_secs(30);
 
 /// For so long it is not tried again whatever there is to say for it: what a try has made wait has gone by then.
+/// Where limits have held nothing back for so long, of what is seen nothing is left of what was done under them.
 pub const CAPACITY_SETTLED: Duration = Duration::from_secs(4);
 
 /// The most units that a device is ever given at once: far more than any works on.

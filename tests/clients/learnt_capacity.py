@@ -77,7 +77,7 @@ class Osd:
     def set_speed(self, iops):
         self.devices.slow_down(MIB_PER_SECOND, iops, READS_PER_WRITE * iops)
 
-    def is_fast(self, fast):
+    def become(self, fast):
         self.set_speed(self.iops if fast else self.iops // SLOWER)
 
     @contextlib.contextmanager
@@ -119,7 +119,7 @@ def measure(osd, args, depth, chance):
         osd.use(UNLIMITED)
         unlimited = {True: [], False: []}
         for fast in (True, False) * 2:
-            osd.is_fast(fast)
+            osd.become(fast)
             unlimited[fast].append(osd.phase(args.seconds + LEARNT_S)[1])
         of = {fast: statistics.mean(rates) for fast, rates in unlimited.items()}
         print(f"depth {depth}: " + ", ".join(f"{'fast' if fast else 'slow'} " + " and ".join(f"{r:.0f}" for r in rates)
@@ -127,7 +127,7 @@ def measure(osd, args, depth, chance):
         for profile in args.profile:
             osd.use(profile)
             for fast in (True, False) * args.rounds:
-                osd.is_fast(fast)
+                osd.become(fast)
                 known, rate = osd.phase(args.seconds + chance.uniform(-2, 4))
                 parts = [one / of[fast] for one in known]
                 in_time = abs(parts[0] - 1) <= WITHIN

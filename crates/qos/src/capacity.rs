@@ -8,6 +8,9 @@
 //! on at once makes the rest wait, R grows with N, and X stays what it is: the capacity. A device that commits in groups
 //! does more the more it has to do, for long. What is known of a device is a capacity, and the least load that showed it.
 //!
+//! What a limit holds back is something to do as well. In the breaks that it makes a store writes its checkpoints and a drive
+//! saves up what it may do at once: between them it does more than it could go on doing.
+//!
 //! A higher X than was known raises the estimate whatever the load, as a device does no more than it can. A lower one
 //! lowers it only if the device was at its limit and is slower than it was: if it had as much to do as the capacity
 //! takes, or as it is ever given (`Window`), and that took longer, or if work waited for the device longer than this
@@ -27,7 +30,7 @@
 //! comes down to what is seen with about as much to do.
 
 use crate::limits::{
-    CAPACITY_ALONE_MEMORY, CAPACITY_BELIEF, CAPACITY_BUSY_MIN, CAPACITY_MEMORY, CAPACITY_MOMENT, CAPACITY_SETTLED,
+    CAPACITY_ALONE_MEMORY, CAPACITY_ASKED_MIN, CAPACITY_BELIEF, CAPACITY_MEMORY, CAPACITY_MOMENT, CAPACITY_SETTLED,
     CAPACITY_TRIES_APART, CAPACITY_WINDOW, CAPACITY_WINDOW_MAX, CAPACITY_WINDOW_WORKS_MIN,
 };
 use crate::window::Waits;
@@ -62,9 +65,10 @@ const LIMITED: f64 = 0.1;
 /// What is seen of a device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Time that passed, in seconds; that with something under way; those in which work waited for room, or for a limit.
+    /// Time that passed, in seconds; that in which something was asked of the device, and was under way or held back by a limit;
+    /// those in which work waited for room, or for a limit.
     lasted_s: f64,
-    busy_s: f64,
+    asked_s: f64,
     full_s: f64,
     limited_s: f64,
     /// The sum over all work of the time it was under way, in seconds, and the same of its units.
@@ -77,10 +81,10 @@ struct Seen {
 impl Seen {
     /// Takes in a window; what was before counts for a third after `memory` at work.
     fn take_in(&mut self, window: &Seen, memory: Duration) {
-        let kept = (-window.busy_s / memory.as_secs_f64()).exp();
+        let kept = (-window.asked_s / memory.as_secs_f64()).exp();
         *self = Seen {
             lasted_s: self.lasted_s * kept + window.lasted_s,
-            busy_s: self.busy_s * kept + window.busy_s,
+            asked_s: self.asked_s * kept + window.asked_s,
             full_s: self.full_s * kept + window.full_s,
             limited_s: self.limited_s * kept + window.limited_s,
             delay_s: self.delay_s * kept + window.delay_s,
@@ -110,9 +114,9 @@ impl Seen {
     /// What this shows, if it shows all.
     fn estimate(&self) -> Estimate {
         Estimate {
-            capacity: self.units / self.busy_s,
-            load: self.load_s / self.busy_s,
-            pieces: self.delay_s / self.busy_s,
+            capacity: self.units / self.asked_s,
+            load: self.load_s / self.asked_s,
+            pieces: self.delay_s / self.asked_s,
             is_most: false,
             is_falling: false,
         }
@@ -262,7 +266,7 @@ impl CapacityMeter {
         let enough = self.window.works >= CAPACITY_WINDOW_WORKS_MIN;
         if (enough && lasted >= CAPACITY_WINDOW) || lasted >= CAPACITY_WINDOW_MAX {
             let window = Seen { lasted_s: lasted.as_secs_f64(), ..self.window };
-            if enough && window.busy_s >= CAPACITY_BUSY_MIN.as_secs_f64() {
+            if enough && window.asked_s >= CAPACITY_ASKED_MIN.as_secs_f64() {
                 self.learn(&window);
             }
             (self.began, self.window) = (now, Seen::default());
@@ -294,8 +298,8 @@ impl CapacityMeter {
         }
         let passed_s = now.since(self.until).as_secs_f64();
         let window = &mut self.window;
-        if self.works_under_way > 0 {
-            window.busy_s += passed_s;
+        if self.works_under_way > 0 || self.waits == Waits::ForLimit {
+            window.asked_s += passed_s;
             window.delay_s += passed_s * f64::from(self.works_under_way);
             window.load_s += passed_s * self.units_under_way;
         }
@@ -310,8 +314,8 @@ impl CapacityMeter {
     fn learn(&mut self, window: &Seen) {
         self.just_now.take_in(window, CAPACITY_MOMENT);
         self.of_late.take_in(window, CAPACITY_MEMORY);
-        let waited = self.note_delay(window.busy_s);
-        self.unlimited_s = if window.is_limited() { 0.0 } else { self.unlimited_s + window.busy_s };
+        let waited = self.note_delay(window.asked_s);
+        self.unlimited_s = if window.is_limited() { 0.0 } else { self.unlimited_s + window.asked_s };
         let is_settled = self.unlimited_s >= CAPACITY_SETTLED.as_secs_f64();
         // While it is only tried what the device does without limits, the window that it is behind may be too small for that.
         let is_most = is_settled && self.of_late.is_full();
@@ -328,11 +332,11 @@ impl CapacityMeter {
                 self.belief = Belief::Untried;
                 self.revise(&seen);
             }
-            _ if self.is_held_back() => self.believe(window.busy_s),
+            _ if self.is_held_back() => self.believe(window.asked_s),
             Belief::Rising { capacity } => self.belief = Belief::Showing { capacity, shown: Seen::default() },
             Belief::Showing { capacity, mut shown } => {
                 shown.take_in(window, Duration::MAX);
-                self.belief = if shown.busy_s < CAPACITY_MEMORY.as_secs_f64() {
+                self.belief = if shown.asked_s < CAPACITY_MEMORY.as_secs_f64() {
                     Belief::Showing { capacity, shown }
                 } else {
                     self.conclude(&shown.estimate());
@@ -369,14 +373,14 @@ impl CapacityMeter {
     }
 
     /// A limit holds the device back, which was at work for so long since that was asked last.
-    fn believe(&mut self, busy_s: f64) {
+    fn believe(&mut self, asked_s: f64) {
         self.has_learnt = true;
         let capacity = self.believed();
         self.belief = match self.belief {
             Belief::Untried => Belief::Rising { capacity },
-            Belief::Tried { since_s } => self.try_again(since_s + busy_s),
+            Belief::Tried { since_s } => self.try_again(since_s + asked_s),
             Belief::Rising { .. } | Belief::Showing { .. } => {
-                Belief::Rising { capacity: capacity * (busy_s / CAPACITY_BELIEF.as_secs_f64()).exp() }
+                Belief::Rising { capacity: capacity * (asked_s / CAPACITY_BELIEF.as_secs_f64()).exp() }
             }
         };
     }
@@ -430,8 +434,8 @@ impl CapacityMeter {
     }
 
     /// Takes in how long work took; whether it waited for the device longer than the known capacity explains.
-    fn note_delay(&mut self, busy_s: f64) -> bool {
-        let aged = (busy_s / CAPACITY_ALONE_MEMORY.as_secs_f64()).exp();
+    fn note_delay(&mut self, asked_s: f64) -> bool {
+        let aged = (asked_s / CAPACITY_ALONE_MEMORY.as_secs_f64()).exp();
         let (seen, delay_s) = (self.of_late.estimate(), self.of_late.mean_delay_s());
         let alone_s = self.alone_s.map_or(delay_s, |alone_s| delay_s.min(alone_s * aged));
         self.alone_s = Some(alone_s);

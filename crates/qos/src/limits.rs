@@ -68,8 +68,9 @@ pub const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(2);
 /// Pieces of work that a window needs. A disk that does sixty a second has them in a window of the usual length.
 pub const CAPACITY_WINDOW_WORKS_MIN: f64 = 16.0;
 
-/// Time that a device must have been at work in a window. Below, clocks and threads are measured instead of it.
-pub const CAPACITY_BUSY_MIN: Duration = Duration::from_millis(5);
+/// Time in a window in which something must have been asked of a device: then it is at work, or a limit holds it back. Below,
+/// clocks and threads are measured instead of it.
+pub const CAPACITY_ASKED_MIN: Duration = Duration::from_millis(5);
 
 /// After so long at work, what was seen of a device counts for a third: long enough for a mean of one that works in jerks.
 /// Four times that follow a device that has become five times slower to within 10%.

@@ -19,6 +19,9 @@ struct Bench {
     in_groups: bool,
     /// So long in each tenth of a second it does nothing.
     pauses: Duration,
+    /// After a break it does up to so many pieces in a tenth of the time: it has saved that up since `paid_to`.
+    saves: u32,
+    paid_to: Instant,
     alone: Duration,
     ends: BinaryHeap<Reverse<Instant>>,
     waiting: VecDeque<()>,
@@ -33,6 +36,8 @@ impl Bench {
             width,
             in_groups: false,
             pauses: Duration::ZERO,
+            saves: 0,
+            paid_to: BEGIN,
             alone: Duration::from_micros(alone_us),
             ends: BinaryHeap::new(),
             waiting: VecDeque::new(),
@@ -69,6 +74,10 @@ impl Bench {
     }
 
     fn takes(&mut self) -> Duration {
+        if self.saves > 0 {
+            self.paid_to = self.paid_to.max(self.now - self.alone.mul_f64(f64::from(self.saves))) + self.alone;
+            return self.paid_to.since(self.now).max(self.alone.mul_f64(0.1));
+        }
         let takes = self.alone.mul_f64(0.75 + self.rng.below(1000) as f64 / 2000.0);
         let tenth = Duration::from_millis(100);
         let into = Duration::from_nanos((self.now + takes).0 % tenth.as_nanos() as u64);
@@ -255,6 +264,17 @@ fn limits_that_are_shares_of_the_capacity_do_not_wear_it_down() {
             check(5.0, "five times slower");
             check(0.2, "five times faster again");
         }
+    }
+}
+
+#[test]
+fn what_a_device_saves_up_in_the_breaks_that_a_limit_makes_is_not_what_it_does() {
+    let mut bench = Bench { saves: 16, ..Bench::new(1, 5000) };
+    bench.keep(4, Duration::from_secs(10));
+    bench.assert_known("without a limit");
+    for round in 0..30 {
+        let done = bench.keep_limited(4, 0.8, Duration::from_secs(2));
+        bench.assert_known(&format!("limited, {round}: {done:.0} are done"));
     }
 }
 

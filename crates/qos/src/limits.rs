@@ -104,7 +104,8 @@ pub const WINDOW_SLICE: Duration = Duration::from_millis(20);
 /// A slice that is not over after so long is given up: too little comes for it to say anything.
 pub const WINDOW_SLICE_MAX: Duration = Duration::from_secs(5);
 
-/// Pieces of work that a slice needs, and windows full of units: chance averages out.
-pub const WINDOW_SLICE_WORKS_MIN: u32 = 64;
+/// Pieces of work that a slice needs, and windows full of units: chance averages out, also for a store that commits sixteen
+/// of them at a time and is slow now and then.
+pub const WINDOW_SLICE_WORKS_MIN: u32 = 256;
 /// See `WINDOW_SLICE_WORKS_MIN`.
 pub const WINDOW_SLICE_WINDOWS: f64 = 4.0;

@@ -27,6 +27,9 @@ struct Bench {
     window: Window,
     /// A group takes so long, give or take half.
     alone: Duration,
+    /// Now and then, about every second and a half, one takes so much longer.
+    jerk: Duration,
+    jerks_at: Instant,
     group: usize,
     is_committing: bool,
     queued: usize,
@@ -45,6 +48,8 @@ impl Bench {
             meter: CapacityMeter::new(1.0),
             window: Window::new(MOST, true),
             alone: Duration::from_millis(20),
+            jerk: Duration::ZERO,
+            jerks_at: now,
             group: 0,
             is_committing: false,
             queued: 0,
@@ -105,7 +110,11 @@ impl Bench {
 
     fn commit(&mut self) {
         if !self.is_committing && self.group > 0 {
-            let takes = self.alone.mul_f64(0.5 + self.rng.below(1000) as f64 / 1000.0);
+            let mut takes = self.alone.mul_f64(0.5 + self.rng.below(1000) as f64 / 1000.0);
+            if self.jerk > Duration::ZERO && self.now >= self.jerks_at {
+                takes += self.jerk;
+                self.jerks_at = self.now + Duration::from_millis(1000 + self.rng.below(1000));
+            }
             self.after(takes, Event::GroupEnds);
             // What comes from now on is in the next.
             self.is_committing = true;
@@ -179,4 +188,19 @@ fn a_limit_makes_no_window_smaller() {
     let (after, known) = (bench.window.most().units, bench.known());
     assert!(done < 0.12 * known, "{done:.0} of {known:.0} a second");
     assert!(after > 0.8 * before, "a window of {before:.0} became {after:.0}");
+}
+
+#[test]
+fn a_store_that_works_in_jerks_keeps_the_window_that_it_needs() {
+    for seed in 1..=SEEDS {
+        let done = [false, true].map(|learns| {
+            let window = Window::new(MOST, learns);
+            let (alone, jerk) = (Duration::from_millis(10), Duration::from_millis(300));
+            let mut bench = Bench { window, alone, jerk, ..Bench::new(16, seed) };
+            bench.run(None, Duration::from_secs(10));
+            bench.run(None, Duration::from_secs(60))
+        });
+        let [at_best, learnt] = done;
+        assert!(learnt > 0.93 * at_best, "seed {seed}: {learnt:.0} of {at_best:.0} a second");
+    }
 }

@@ -118,7 +118,7 @@ def measure(osd, args, depth, chance):
     with osd.client(depth):
         osd.use(UNLIMITED)
         unlimited = {True: [], False: []}
-        for fast in (True, False) * 2:
+        for fast in (True, False) * 3:
             osd.become(fast)
             unlimited[fast].append(osd.phase(args.seconds + LEARNT_S)[1])
         of = {fast: statistics.mean(rates) for fast, rates in unlimited.items()}

@@ -35,7 +35,7 @@ const GAIN: f64 = 1.5;
 /// The most by which it shrinks and grows at a time, on that scale. A window too small costs throughput: out of it fast.
 const CHANGE: (f64, f64) = (-0.1, 0.4);
 /// The device has as much to do as it may for all that matters if there is no room for so much of the time.
-const FULL: f64 = 0.9;
+pub(crate) const FULL: f64 = 0.9;
 /// There is room whenever it is asked for if there is none for less of the time than that.
 const TOUCHED: f64 = 0.05;
 /// The least by which more has to be under way in larger slices for a comparison, on a logarithmic scale.

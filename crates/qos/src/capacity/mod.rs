@@ -29,12 +29,17 @@
 //! in it what the device did before, and what a try shows then replaces it; where no limit was in force for some seconds it
 //! comes down to what is seen with about as much to do.
 
+mod estimate;
+mod seen;
+
 use crate::limits::{
     CAPACITY_ALONE_MEMORY, CAPACITY_ASKED_MIN, CAPACITY_BELIEF, CAPACITY_MEMORY, CAPACITY_MOMENT, CAPACITY_SETTLED,
     CAPACITY_TRIES_APART, CAPACITY_WINDOW, CAPACITY_WINDOW_MAX, CAPACITY_WINDOW_WORKS_MIN,
 };
 use crate::window::Waits;
 use base::{Duration, Instant};
+use estimate::{AS_MUCH, Estimate};
+use seen::Seen;
 
 /// Work waited for the device if it took longer than so many times what it takes alone and, besides, what all that is under
 /// way takes at capacity. A piece that finds a group commit under way waits for the rest of that one and for its own: that
@@ -42,8 +47,6 @@ use base::{Duration, Instant};
 const WAITED: f64 = 3.0;
 /// So many pieces under way may be in one another's way.
 const SEVERAL: f64 = 1.5;
-/// As much to do as when the estimate was made, and as much done for what there was to do, with allowance for chance.
-const AS_MUCH: f64 = 0.9;
 /// As much done as is known, with allowance for chance, and clearly less to do.
 const NEARLY: f64 = 0.95;
 const LESS: f64 = 0.8;
@@ -57,118 +60,6 @@ const NEAR_LIMIT: f64 = 0.5;
 /// known is believed of it at once.
 const FASTER: f64 = 1.7;
 const FASTER_AT_ONCE: f64 = 4.0;
-/// The device had as much to do as it was to be given if more waited for so much of the time.
-const FULL: f64 = 0.9;
-/// Limits were in force if they were for this part of the time.
-const LIMITED: f64 = 0.1;
-
-/// What is seen of a device.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    /// Time that passed, in seconds; that in which something was asked of the device, and was under way or held back by a limit;
-    /// those in which work waited for room, or for a limit.
-    lasted_s: f64,
-    asked_s: f64,
-    full_s: f64,
-    limited_s: f64,
-    /// The sum over all work of the time it was under way, in seconds, and the same of its units.
-    delay_s: f64,
-    load_s: f64,
-    works: f64,
-    units: f64,
-}
-
-impl Seen {
-    /// Takes in a window; what was before counts for a third after `memory` at work.
-    fn take_in(&mut self, window: &Seen, memory: Duration) {
-        let kept = (-window.asked_s / memory.as_secs_f64()).exp();
-        *self = Seen {
-            lasted_s: self.lasted_s * kept + window.lasted_s,
-            asked_s: self.asked_s * kept + window.asked_s,
-            full_s: self.full_s * kept + window.full_s,
-            limited_s: self.limited_s * kept + window.limited_s,
-            delay_s: self.delay_s * kept + window.delay_s,
-            load_s: self.load_s * kept + window.load_s,
-            works: self.works * kept + window.works,
-            units: self.units * kept + window.units,
-        };
-    }
-
-    fn is_limited(&self) -> bool {
-        self.limited_s >= LIMITED * self.lasted_s
-    }
-
-    fn is_full(&self) -> bool {
-        self.full_s >= FULL * self.lasted_s
-    }
-
-    /// Units a second, whether or not there was something to do.
-    fn given(&self) -> f64 {
-        self.units / self.lasted_s
-    }
-
-    fn mean_delay_s(&self) -> f64 {
-        self.delay_s / self.works
-    }
-
-    /// What this shows, if it shows all.
-    fn estimate(&self) -> Estimate {
-        Estimate {
-            capacity: self.units / self.asked_s,
-            load: self.load_s / self.asked_s,
-            pieces: self.delay_s / self.asked_s,
-            is_most: false,
-            is_falling: false,
-        }
-    }
-}
-
-/// Pieces and units under way that an assumed capacity stands for.
-const ASSUMED_LOAD: f64 = 16.0;
-
-/// What is known.
-#[derive(Clone, Copy, Debug)]
-struct Estimate {
-    /// Units a second.
-    capacity: f64,
-    /// The least number of units under way that showed it, and in how many pieces.
-    load: f64,
-    pieces: f64,
-    /// Whether that is as much as the device is ever given.
-    is_most: bool,
-    /// Whether the device was becoming slower: then what it did before is still in this.
-    is_falling: bool,
-}
-
-impl Estimate {
-    fn assumed(capacity: f64) -> Estimate {
-        Estimate { capacity, load: ASSUMED_LOAD, pieces: ASSUMED_LOAD, is_most: false, is_falling: false }
-    }
-
-    /// What part of the load that showed this there was. Few large pieces and many small ones may be as much to do.
-    fn part_there(&self, seen: &Estimate) -> f64 {
-        (seen.load / self.load).max(seen.pieces / self.pieces)
-    }
-
-    /// Whether a device with as much to do as this capacity takes does less.
-    fn is_missed_by(&self, seen: &Estimate) -> bool {
-        let there = if seen.is_most { 1.0 } else { self.part_there(seen) };
-        there >= AS_MUCH && seen.capacity < self.capacity * if there < 1.0 { AS_MUCH * there } else { 1.0 }
-    }
-
-    /// Comes down to what is seen of a device with a little less to do than this takes. With as much it would do between that
-    /// and more in proportion; half way is what is known of it.
-    fn come_down_to(&mut self, seen: &Estimate) {
-        let there = self.part_there(seen);
-        if (AS_MUCH..1.0).contains(&there) {
-            self.capacity = self.capacity.min(seen.capacity * (1.0 + 1.0 / there) / 2.0);
-        }
-    }
-
-    fn needs_no_more_than(&mut self, seen: &Estimate) {
-        (self.load, self.pieces) = (self.load.min(seen.load), self.pieces.min(seen.pieces));
-    }
-}
 
 /// What was learnt of a device, in units a second.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -216,6 +107,8 @@ pub struct CapacityMeter {
     of_late: Seen,
     assumed: f64,
     known: Estimate,
+    /// Whether the device was becoming slower when that was seen: then what it did before is still in it.
+    is_falling: bool,
     /// Whether a load as large as an estimate takes has shown it.
     has_learnt: bool,
     belief: Belief,
@@ -240,6 +133,7 @@ impl CapacityMeter {
             of_late: Seen::default(),
             assumed,
             known: Estimate::assumed(assumed),
+            is_falling: false,
             has_learnt: false,
             belief: Belief::Untried,
             alone_s: None,
@@ -316,48 +210,71 @@ impl CapacityMeter {
         self.of_late.take_in(window, CAPACITY_MEMORY);
         let waited = self.note_delay(window.asked_s);
         self.unlimited_s = if window.is_limited() { 0.0 } else { self.unlimited_s + window.asked_s };
-        let is_settled = self.unlimited_s >= CAPACITY_SETTLED.as_secs_f64();
-        // While it is only tried what the device does without limits, the window that it is behind may be too small for that.
-        let is_most = is_settled && self.of_late.is_full();
-        let seen = Estimate { is_most, ..self.of_late.estimate() };
-        // Just after a try, what was done while the belief rose is still in what was seen of late.
-        let is_free = match self.belief {
-            Belief::Tried { .. } => is_settled,
-            _ => !self.of_late.is_limited(),
-        };
+        let seen = self.of_late.estimate();
         let falls_short = self.just_now.given() < NEAR_LIMIT * self.known.capacity;
         match self.belief {
             // Who wanted more has gone, or the device does no more what it did.
             Belief::Rising { .. } | Belief::Showing { .. } if falls_short => {
                 self.belief = Belief::Untried;
-                self.revise(&seen);
+                self.revise(&seen, self.is_most());
             }
             _ if self.is_held_back() => self.believe(window.asked_s),
             Belief::Rising { capacity } => self.belief = Belief::Showing { capacity, shown: Seen::default() },
-            Belief::Showing { capacity, mut shown } => {
-                shown.take_in(window, Duration::MAX);
-                self.belief = if shown.asked_s < CAPACITY_MEMORY.as_secs_f64() {
-                    Belief::Showing { capacity, shown }
-                } else {
-                    self.conclude(&shown.estimate());
-                    Belief::Tried { since_s: 0.0 }
-                };
-            }
-            Belief::Untried | Belief::Tried { .. } if falls_short || is_free => {
-                if waited {
-                    self.known.needs_no_more_than(&seen);
-                }
-                self.limited_delay_s = Some(self.of_late.mean_delay_s());
-                self.revise(&seen);
-                if is_settled && self.has_learnt {
-                    self.known.come_down_to(&seen);
-                }
-            }
+            Belief::Showing { capacity, shown } => self.show(window, capacity, shown),
+            Belief::Untried | Belief::Tried { .. } if falls_short || self.is_free() => self.follow(&seen, waited),
             Belief::Untried | Belief::Tried { .. } => {}
         }
         if seen.capacity > self.known.capacity {
-            (self.known, self.has_learnt) = (seen, true);
+            self.know(&seen);
         }
+    }
+
+    /// Whether limits have held nothing back for so long that nothing is left of what was done under them.
+    fn is_settled(&self) -> bool {
+        self.unlimited_s >= CAPACITY_SETTLED.as_secs_f64()
+    }
+
+    /// Whether the device was given as much as it ever is. While it is only tried what it does without limits, the window that
+    /// it is behind may be too small for that.
+    fn is_most(&self) -> bool {
+        self.is_settled() && self.of_late.is_full()
+    }
+
+    /// Whether no limit kept the device of late from showing what it does. Just after a try, what was done while the belief
+    /// rose is still in what was seen of late.
+    fn is_free(&self) -> bool {
+        match self.belief {
+            Belief::Tried { .. } => self.is_settled(),
+            _ => !self.of_late.is_limited(),
+        }
+    }
+
+    /// Takes in a window of a try.
+    fn show(&mut self, window: &Seen, capacity: f64, mut shown: Seen) {
+        shown.take_in(window, Duration::MAX);
+        self.belief = if shown.asked_s < CAPACITY_MEMORY.as_secs_f64() {
+            Belief::Showing { capacity, shown }
+        } else {
+            self.conclude(&shown.estimate());
+            Belief::Tried { since_s: 0.0 }
+        };
+    }
+
+    /// Follows a device that no limit keeps from showing what it does.
+    fn follow(&mut self, seen: &Estimate, waited: bool) {
+        if waited {
+            self.known.needs_no_more_than(seen);
+        }
+        self.limited_delay_s = Some(self.of_late.mean_delay_s());
+        self.revise(seen, self.is_most());
+        if self.is_settled() && self.has_learnt {
+            self.known.come_down_to(seen);
+        }
+    }
+
+    /// This is what the device does.
+    fn know(&mut self, seen: &Estimate) {
+        (self.known, self.has_learnt, self.is_falling) = (*seen, true, false);
     }
 
     fn believed(&self) -> f64 {
@@ -397,7 +314,7 @@ impl CapacityMeter {
         let before_s = self.limited_delay_s.unwrap_or(delay_s);
         let faster = before_s / delay_s;
         let is_due = since_s >= CAPACITY_TRIES_APART.as_secs_f64();
-        if is_due || faster > FASTER || self.known.is_missed_by(&self.of_late.estimate()) {
+        if is_due || faster > FASTER || self.known.is_missed_by(&self.of_late.estimate(), false) {
             self.limited_delay_s = Some(if is_due { delay_s } else { delay_s.min(before_s) });
             Belief::Rising { capacity: self.known.capacity * faster.clamp(1.0, FASTER_AT_ONCE) }
         } else {
@@ -407,24 +324,25 @@ impl CapacityMeter {
 
     /// Takes in what a try has shown.
     fn conclude(&mut self, shown: &Estimate) {
-        self.revise(shown);
-        let known = &mut self.known;
-        if known.is_falling && shown.capacity < known.capacity && known.part_there(shown) >= FAR_LESS {
-            *known = *shown;
+        self.revise(shown, false);
+        if self.is_falling && shown.capacity < self.known.capacity && self.known.part_there(shown) >= FAR_LESS {
+            self.know(shown);
         }
-        known.is_falling = false;
+        self.is_falling = false;
     }
 
-    /// Takes in what the device does while no limit keeps it from doing more.
-    fn revise(&mut self, seen: &Estimate) {
+    /// Takes in what the device does while no limit keeps it from doing more; whether that is with the most that it is ever
+    /// given.
+    fn revise(&mut self, seen: &Estimate, is_most: bool) {
         let known = &mut self.known;
-        if seen.capacity > known.capacity || known.is_missed_by(seen) {
+        if seen.capacity > known.capacity || known.is_missed_by(seen, is_most) {
             let falls_far = seen.capacity < AS_MUCH * known.capacity;
             if falls_far {
                 self.belief = Belief::Untried;
             }
-            let is_falling = falls_far || known.is_falling && seen.capacity < known.capacity;
-            (self.known, self.has_learnt) = (Estimate { is_falling, ..*seen }, true);
+            let is_falling = falls_far || self.is_falling && seen.capacity < known.capacity;
+            self.know(seen);
+            self.is_falling = is_falling;
         } else if !self.has_learnt {
             // With as much to do as is assumed it would do no more than this.
             known.capacity = self.assumed.min(seen.capacity / known.part_there(seen));

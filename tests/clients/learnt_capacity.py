@@ -140,9 +140,9 @@ def measure(osd, args, depth, chance):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loligo", type=Path, required=True)
-    parser.add_argument("--depth", type=int, nargs="+", default=[64, 16])
-    parser.add_argument("--profile", nargs="+", default=["high_recovery_ops", UNLIMITED])
-    for name, default in {"rounds": 3, "iops": 600, "seconds": 16, "seed": 1}.items():
+    parser.add_argument("--depth", type=int, nargs="+", default=[64, 16, 4])
+    parser.add_argument("--profile", nargs="+", default=[UNLIMITED, "balanced", "high_recovery_ops"])
+    for name, default in {"rounds": 2, "iops": 600, "seconds": 16, "seed": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
     os.environ["LOLIGO"] = str(args.loligo.resolve())

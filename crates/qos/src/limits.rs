@@ -68,8 +68,8 @@ pub const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(2);
 /// Pieces of work that a window needs. A disk that does sixty a second has them in a window of the usual length.
 pub const CAPACITY_WINDOW_WORKS_MIN: f64 = 16.0;
 
-/// Time in a window in which something must have been asked of a device: then it is at work, or a limit holds it back. Below,
-/// clocks and threads are measured instead of it.
+/// Time in a window in which something must have been asked of a device. Below, clocks and threads are measured instead of it.
+/// Such time counts as time at work, also where a limit holds back all that there is.
 pub const CAPACITY_ASKED_MIN: Duration = Duration::from_millis(5);
 
 /// After so long at work, what was seen of a device counts for a third: long enough for a mean of one that works in jerks.
@@ -92,7 +92,7 @@ pub const CAPACITY_BELIEF: Duration = Duration::from_millis(1500);
 pub const CAPACITY_TRIES_APART: Duration = Duration::from_secs(30);
 
 /// For so long it is not tried again whatever there is to say for it: what a try has made wait has gone by then.
-/// Where limits have held nothing back for so long, of what is seen nothing is left of what was done under them.
+/// Where limits have held nothing back for so long, what was done under them is next to nothing of what is seen.
 pub const CAPACITY_SETTLED: Duration = Duration::from_secs(4);
 
 /// The most units that a device is ever given at once: far more than any works on.

@@ -163,8 +163,7 @@ fn a_store_behind_a_window_and_under_a_limit_is_followed_and_loses_nothing() {
                 for half in 0..=halves {
                     let known = bench.known() / capacity[0];
                     let case = format!("{half}: {share} of {:.0} a second at depth {depth}, seed {seed}", capacity[0]);
-                    // So few groups a second as there are of the slow store say no more than that.
-                    let right = if is_fast { 0.88..1.08 } else { 0.85..1.15 };
+                    let right = if is_fast { 0.92..1.08 } else { 0.9..1.1 };
                     assert!(right.contains(&known), "{case}: {known:.2} of it are known");
                     done += bench.run(Some(share), Duration::from_millis(500)) / capacity[0];
                 }
@@ -190,17 +189,19 @@ fn a_limit_makes_no_window_smaller() {
     assert!(after > 0.8 * before, "a window of {before:.0} became {after:.0}");
 }
 
+/// In one run chance may make it smaller for a while.
 #[test]
 fn a_store_that_works_in_jerks_keeps_the_window_that_it_needs() {
-    for seed in 1..=SEEDS {
-        let done = [false, true].map(|learns| {
+    let done = |learns| {
+        let of_seed = |seed| {
             let window = Window::new(MOST, learns);
             let (alone, jerk) = (Duration::from_millis(10), Duration::from_millis(300));
             let mut bench = Bench { window, alone, jerk, ..Bench::new(16, seed) };
             bench.run(None, Duration::from_secs(10));
             bench.run(None, Duration::from_secs(60))
-        });
-        let [at_best, learnt] = done;
-        assert!(learnt > 0.93 * at_best, "seed {seed}: {learnt:.0} of {at_best:.0} a second");
-    }
+        };
+        (1..=SEEDS).map(of_seed).sum::<f64>()
+    };
+    let part = done(true) / done(false);
+    assert!(part > 0.97, "{part:.3} of what it does with a window that is always large enough");
 }

@@ -229,7 +229,7 @@ impl CapacityMeter {
         }
     }
 
-    /// Whether limits have held nothing back for so long that nothing is left of what was done under them.
+    /// Whether limits have held nothing back for so long that next to nothing is left of what was done under them.
     fn is_settled(&self) -> bool {
         self.unlimited_s >= CAPACITY_SETTLED.as_secs_f64()
     }

@@ -3,7 +3,7 @@
 //! Follows Ceph v16.2 `src/mon/OSDMonitor.cc` (`create_initial`): Pacific OSDs required, Ceph's default flags and
 //! ratios, and a CRUSH map that holds the OSDs the cluster begins with, so that no OSD has to change it when it boots.
 
-use crate::mon::{InitialOsd, MonConfig};
+use crate::mon::{InitialOsd, MonConfig, NewCluster};
 use base::{Epoch, Instant};
 use crush::CrushMap;
 use crush::edit::Location;
@@ -30,9 +30,10 @@ pub(crate) fn default_location(host: &str) -> Location {
 }
 
 /// The map of epoch 1.
-pub(crate) fn first_osd_map(now: Instant, config: &MonConfig, osds: &[InitialOsd]) -> OsdMap {
+pub(crate) fn first_osd_map(now: Instant, config: &MonConfig, new: &NewCluster) -> OsdMap {
     let mut map = OsdMap::new(config.fsid);
     map.created = now.into();
+    map.pool_max = new.pool_max;
     map.flags = MapFlags::SORTBITWISE
         .with(MapFlags::RECOVERY_DELETES)
         .with(MapFlags::PURGED_SNAPDIRS)
@@ -43,14 +44,14 @@ pub(crate) fn first_osd_map(now: Instant, config: &MonConfig, osds: &[InitialOsd
     map.full_ratio = ratio("mon_osd_full_ratio", 0.95);
     map.backfillfull_ratio = ratio("mon_osd_backfillfull_ratio", 0.90);
     map.nearfull_ratio = ratio("mon_osd_nearfull_ratio", 0.85);
-    map.crush = Arc::new(first_crush_map(config, osds));
+    map.crush = Arc::new(first_crush_map(config, &new.osds));
     let profile = [("plugin", "jerasure"), ("technique", "reed_sol_van"), ("k", "2"), ("m", "2")];
     let profile = profile.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
     Arc::make_mut(&mut map.erasure_code_profiles).insert("default".to_owned(), profile);
 
     let mut inc = Incremental::new(config.fsid, Epoch(1), now.into());
-    inc.new_max_osd = osds.iter().map(|o| o.id.0 as u32 + 1).max();
-    for osd in osds {
+    inc.new_max_osd = new.osds.iter().map(|o| o.id.0 as u32 + 1).max();
+    for osd in &new.osds {
         inc.new_state.insert(osd.id, OsdState::EXISTS.with(OsdState::NEW));
         inc.new_uuid.insert(osd.id, osd.uuid);
     }

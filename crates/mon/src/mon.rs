@@ -113,6 +113,8 @@ pub struct NewCluster {
     pub entities: Vec<(AuthName, EntityAuth)>,
     /// The first OSDs: they exist, are out of nothing, and wait for their first boot.
     pub osds: Vec<InitialOsd>,
+    /// The highest id that is taken from the pools to come.
+    pub pool_max: PoolId,
 }
 
 /// The monitor.
@@ -170,7 +172,7 @@ impl Mon {
         batch.put("mon", "format", "1");
         MonMapService::create(now, config, &mut batch);
         AuthService::create(now, &new.mon_auth, &new.entities, rng, &mut batch);
-        let map = crate::genesis::first_osd_map(now, config, &new.osds);
+        let map = crate::genesis::first_osd_map(now, config, new);
         OsdMapService::create(&map, &mut batch);
         batch.into_writes()
     }

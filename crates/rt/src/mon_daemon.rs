@@ -12,7 +12,7 @@ use crate::osd_store::MEMORY_STORE_BYTES;
 use crate::reactor::{self, ReactorConfig, Stopper};
 use admin::Transport;
 use base::rng::SecretRng;
-use base::{Instant, OsdId};
+use base::{Instant, OsdId, PoolId};
 use bytes::Bytes;
 use mon::manager_door::manager_name;
 use mon::{Command, InitialOsd, Mon, MonConfig, NewCluster, PersistId};
@@ -26,6 +26,11 @@ use wire::keyring::Keyring;
 use wire::msgr::{Door, MessengerConfig};
 use wire::net::NetEvent;
 use wire::types::{AddrVec, EntityName, EntityType, Uuid};
+
+/// The pool that Ceph's manager makes for itself before anybody makes one (`.mgr`; up to Pacific `device_health_metrics`).
+/// It is not needed here. Its id is left out, so that pools get the ids, and their objects the places, that they get in a
+/// new cluster of Ceph.
+const MANAGERS_POOL: PoolId = PoolId(1);
 
 /// What a monitor is started with.
 #[derive(Debug)]
@@ -139,7 +144,7 @@ fn new_cluster(keyring: &Keyring, osds: &[OsdId], host: &str) -> Result<NewClust
             size_bytes: MEMORY_STORE_BYTES,
         })
         .collect();
-    Ok(NewCluster { mon_auth, entities, osds })
+    Ok(NewCluster { mon_auth, entities, osds, pool_max: MANAGERS_POOL })
 }
 
 /// The monitor as the reactor drives it.

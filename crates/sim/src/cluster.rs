@@ -7,8 +7,8 @@ use crate::fills::SMALL_STORE_BYTES;
 use crate::node::{Disk, Engine, Node, NodeId, Running};
 use crate::options::Options;
 use crate::world::World;
-use base::OsdId;
 use base::rng::SecretRng;
+use base::{OsdId, PoolId};
 use client::{Client, ClientConfig};
 use core::net::SocketAddr;
 use device::DeviceModel;
@@ -201,6 +201,7 @@ impl Cluster {
             mon_auth,
             entities: osds.chain(clients).collect(),
             osds: (0..self.options.osds).map(initial).collect(),
+            pool_max: PoolId(0),
         }
     }
 

@@ -5,7 +5,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use base::rng::SecretRng;
-use base::{Duration, Epoch, Instant, OsdId, PgId};
+use base::{Duration, Epoch, Instant, OsdId, PgId, PoolId};
 use bytes::Bytes;
 use maps::stats::{ObjectStatSum, OsdStat, PgStat, PgState, StoreStatfs};
 use mon::{BatchWrites, Command, InitialOsd, Mon, MonConfig, NewCluster, PersistId};
@@ -88,7 +88,8 @@ pub fn new_cluster(osds: i32) -> NewCluster {
         device_class: "ssd".to_owned(),
         size_bytes: 4 * GIB,
     };
-    NewCluster { mon_auth: auth(3, &[("mon", "allow *")]), entities, osds: (0..osds).map(osd).collect() }
+    let (mon_auth, osds) = (auth(3, &[("mon", "allow *")]), (0..osds).map(osd).collect());
+    NewCluster { mon_auth, entities, osds, pool_max: PoolId(0) }
 }
 
 impl Cluster {

@@ -32,7 +32,7 @@ pub trait Encode {
 
     /// The encoding by itself.
     fn to_bytes(&self) -> Bytes {
-        let mut e = Encoder::with_capacity(128);
+        let mut e = Encoder::with_capacity(256);
         self.encode(&mut e);
         e.finish()
     }

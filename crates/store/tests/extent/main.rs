@@ -309,6 +309,43 @@ fn a_transaction_that_meets_a_rotten_block_ends_its_collections_commits() {
     driven.commit(write(one, 1, 50_000, 1, 10)).expect("and heals it");
 }
 
+/// A transaction that cannot fail changes its objects where they are. Some may have to be read first: then the others stay
+/// what they are.
+#[test]
+fn a_transaction_that_waits_for_an_object_leaves_the_others_as_they_are() {
+    let id = collection(1);
+    // In leaves of their own.
+    let all: Vec<u64> = (0..40).collect();
+    let write = |of: &[u64], offset, byte| {
+        let mut t = Transaction::new(id);
+        for index in of {
+            t.push(&object(*index), Op::Write(offset, vec![byte; 4096].into()));
+            t.push(&object(*index), Op::SetAttr(Bytes::from_static(b"a"), vec![byte; 2000].into()));
+        }
+        t
+    };
+    let mut model = MemoryStore::new();
+    let mut driven = Driven::new();
+    driven.commit(Transaction::create(id)).expect("new");
+    driven.commit(write(&all, 0, 1)).expect("room");
+    let media = driven.close();
+    model.commit(&Transaction::create(id)).expect("new");
+    for (of, offset, byte) in [(&all[..], 0, 1), (&all[..1], 4096, 2), (&all, 8192, 3), (&all, 0, 4)] {
+        model.commit(&write(of, offset, byte)).expect("room");
+    }
+    for seed in 0..20 {
+        let mut driven = Driven::open(media.clone(), options(), Rng::new(seed));
+        driven.commit(write(&all[..1], 4096, 2)).expect("room");
+        driven.store.submit_commit(Instant::ZERO, CommitId(1), write(&all, 8192, 3));
+        driven.store.submit_commit(Instant::ZERO, CommitId(2), write(&all, 0, 4));
+        if seed % 2 == 0 {
+            driven.store.request_checkpoint();
+        }
+        driven.settle();
+        assert_eq!(of_store(&mut driven, id), of_memory(&model, id), "seed {seed}");
+    }
+}
+
 #[test]
 fn a_failed_write_ends_all_commits() {
     for seed in 0..30 {

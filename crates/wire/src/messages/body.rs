@@ -170,8 +170,8 @@ macro_rules! message {
 
             #[allow(unused_mut)]
             fn into_payload(self) -> $crate::messages::Payload {
-                // Most fronts fit: growing to their length from nothing would take half a dozen steps.
-                let mut e = $crate::Encoder::with_capacity(256);
+                // Most fronts fit, that of a replicated write among them: growing to their length takes a copy a step.
+                let mut e = $crate::Encoder::with_capacity(768);
                 $(e.put(&self.$field);)*
                 Self::payload(e.finish(), $crate::messages::body::data_section!(self $($data)?))
             }

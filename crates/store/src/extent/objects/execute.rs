@@ -2,7 +2,8 @@
 //!
 //! Owns what each op means for objects, maps and blocks. A transaction runs against the objects it names, copied; if
 //! something has to be read first, what it has taken is given back and it is run again later. So it changes the state
-//! whole or not at all. Where data goes is `place`'s.
+//! whole or not at all. Most, once their objects are there, cannot fail: these change the objects themselves. Where data
+//! goes is `place`'s.
 //!
 //! Invariant: from the same state, the same transaction with the same given blocks has the same result; replay relies
 //! on it.
@@ -20,6 +21,7 @@ use crate::extent::tree::keys::{self, CollectionNumber, ObjectNumber};
 use crate::id::CollectionId;
 use crate::transaction::{Op, Part, Transaction};
 use bytes::Bytes;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -53,13 +55,13 @@ pub(crate) struct Before {
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// The blocks it was given, as they were given.
-    pub(crate) given: Vec<BlockRun>,
+    pub(crate) given: SmallVec<[BlockRun; 2]>,
     /// What was done with its large writes.
     pub(crate) direct: Vec<DirectWrite>,
     /// What goes to its place directly: the first block and the data.
     pub(crate) writes: Vec<(u64, Bytes)>,
     /// Blocks that wait for their place and whose content is a part of the transaction's own data, not copied.
-    pub(crate) carried: Vec<(u64, Bytes)>,
+    pub(crate) carried: SmallVec<[(u64, Bytes); 2]>,
 }
 
 /// A change to who holds blocks.
@@ -79,20 +81,23 @@ enum MapChange {
 pub(crate) struct Slot {
     key: Key,
     loaded: bool,
+    /// The active layer lacks it meanwhile.
+    taken: bool,
     changed: bool,
     object: Option<Arc<Object>>,
 }
 
-/// A transaction under way.
+/// A transaction under way. What most transactions have few of has its room in here: each of these lists would else cost
+/// a write an allocation.
 pub(crate) struct Work<'a> {
     pub(crate) db: &'a mut Db,
     pub(crate) rules: Rules<'a>,
     pub(crate) before: Option<Before>,
-    slots: Vec<Slot>,
+    slots: SmallVec<[Slot; 3]>,
     /// The slot of each object of the transaction's table.
-    slot_of: Vec<usize>,
-    map_changes: Vec<MapChange>,
-    pub(crate) holds: Vec<Hold>,
+    slot_of: SmallVec<[usize; 3]>,
+    map_changes: SmallVec<[MapChange; 2]>,
+    pub(crate) holds: SmallVec<[Hold; 2]>,
     /// New contents of runs of blocks, by the first, and whether they go to their places directly.
     pub(crate) contents: BTreeMap<u64, (Bytes, bool)>,
     pub(crate) outcome: Outcome,
@@ -219,7 +224,11 @@ pub(crate) fn run(db: &mut Db, t: &Transaction, rules: Rules<'_>, before: Option
         Some(arrangement) => arrangement.after(t.collection).clone(),
         None => db.collections[&t.collection].clone(),
     };
+    let sure = before.is_none() && arrangement.is_none() && cannot_fail(db, t, rules);
     let mut work = Work::new(db, rules, before, next_number);
+    if sure {
+        return work.apply_in_place(t, &collection);
+    }
     let parts = t.parts.iter().try_for_each(|part| match (part, &arrangement) {
         (Part::Split { child, .. }, Some(arrangement)) => work.apply_all(child, arrangement.after(child.collection)),
         _ => Ok(()),
@@ -236,6 +245,21 @@ pub(crate) fn run(db: &mut Db, t: &Transaction, rules: Rules<'_>, before: Option
             Err(fault)
         }
     }
+}
+
+/// Whether nothing can go wrong once the objects are there: no op needs more than they are, and there is room.
+fn cannot_fail(db: &Db, t: &Transaction, rules: Rules<'_>) -> bool {
+    let mut bytes = 0;
+    let harmless = t.ops.iter().all(|(_, op)| match op {
+        Op::Write(offset, data) => {
+            bytes += data.len() as u64;
+            offset.is_multiple_of(BLOCK) && data.len().is_multiple_of(BLOCK as usize)
+        }
+        Op::Touch | Op::SetAttr(..) | Op::RemoveAttr(_) | Op::ClearAttrs | Op::OmapHeader(_) => true,
+        Op::OmapSet(_) | Op::OmapRemove(_) | Op::OmapRemoveRange(..) => true,
+        Op::Zero(..) | Op::Truncate(_) | Op::Remove | Op::CloneTo(_) | Op::RenameTo(_) | Op::OmapClear => false,
+    });
+    harmless && rules.lying.is_empty() && bytes / BLOCK <= db.space.free_for_data()
 }
 
 fn remove_collection(db: &mut Db, t: &Transaction) {
@@ -279,10 +303,10 @@ impl<'a> Work<'a> {
             db,
             rules,
             before,
-            slots: Vec::new(),
-            slot_of: Vec::new(),
-            map_changes: Vec::new(),
-            holds: Vec::new(),
+            slots: SmallVec::new(),
+            slot_of: SmallVec::new(),
+            map_changes: SmallVec::new(),
+            holds: SmallVec::new(),
             contents: BTreeMap::new(),
             outcome: Outcome::default(),
             next_number,
@@ -302,7 +326,7 @@ impl<'a> Work<'a> {
                 _ => *by_key.entry(key.clone()).or_insert(next),
             };
             if slot == next {
-                self.slots.push(Slot { key, loaded: false, changed: false, object: None });
+                self.slots.push(Slot { key, loaded: false, taken: false, changed: false, object: None });
             }
             self.slot_of.push(slot);
         }
@@ -312,6 +336,43 @@ impl<'a> Work<'a> {
     fn apply_all(&mut self, t: &Transaction, collection: &Collection) -> Result<(), Fault> {
         self.name_objects(t, collection);
         t.ops.iter().enumerate().try_for_each(|(at, (object, op))| self.apply(at, usize::from(*object), op))
+    }
+
+    /// The same where nothing can fail but the reading of the objects: those of the active layer, which nobody else holds,
+    /// are taken out of it and changed where they are, not copied.
+    fn apply_in_place(mut self, t: &Transaction, collection: &Collection) -> Result<Outcome, Fault> {
+        self.name_objects(t, collection);
+        for (object, op) in &t.ops {
+            let slot = self.slot_of[usize::from(*object)];
+            if !matches!(op, Op::OmapSet(_) | Op::OmapRemove(_) | Op::OmapRemoveRange(..)) {
+                self.take(slot);
+            }
+            if let Err(fault) = self.load(slot) {
+                self.put_back();
+                return Err(fault);
+            }
+        }
+        for (at, (object, op)) in t.ops.iter().enumerate() {
+            self.apply(at, usize::from(*object), op).expect("nothing is missing, and there is room");
+        }
+        Ok(self.publish())
+    }
+
+    /// Takes an object out of the active layer, if it is there.
+    fn take(&mut self, slot: usize) {
+        let slot = &mut self.slots[slot];
+        if !slot.loaded
+            && let Some(object) = self.db.active.table.take_object(&slot.key)
+        {
+            (slot.object, slot.loaded, slot.taken) = (Some(object), true, true);
+        }
+    }
+
+    /// Puts back what was taken, as it was.
+    fn put_back(self) {
+        for slot in self.slots.into_iter().filter(|slot| slot.taken) {
+            self.db.active.table.put(slot.key, slot.object.map_or(Entry::Gone, Entry::Object));
+        }
     }
 
     fn load(&mut self, slot: usize) -> Result<(), Fault> {
@@ -376,9 +437,7 @@ impl<'a> Work<'a> {
 
     fn change_map(&mut self, slot: usize, op: &Op) {
         if let Op::OmapSet(entries) = op {
-            let object = self.object(slot);
-            object.has_omap |= !entries.is_empty();
-            let number = object.number;
+            let number = self.number_with_map(slot, entries.is_empty());
             for (key, value) in entries {
                 let value = Bytes::copy_from_slice(value);
                 self.map_changes.push(MapChange::Put(keys::omap_entry(number, key), value));
@@ -401,6 +460,19 @@ impl<'a> Work<'a> {
             }
             Op::OmapClear if had => self.clear_map(number),
             _ => {}
+        }
+    }
+
+    /// The number of an object that has a map now, or `may_lack` one. Where it was there and had one, as a PG's log does at
+    /// every write, it stays what it is.
+    fn number_with_map(&mut self, slot: usize, may_lack: bool) -> ObjectNumber {
+        match &self.slots[slot].object {
+            Some(object) if object.has_omap || may_lack => object.number,
+            _ => {
+                let object = self.object(slot);
+                object.has_omap |= !may_lack;
+                object.number
+            }
         }
     }
 
@@ -476,8 +548,11 @@ impl<'a> Work<'a> {
     fn publish(mut self) -> Outcome {
         let db = self.db;
         db.next_number = self.next_number;
-        for slot in self.slots.into_iter().filter(|slot| slot.changed) {
-            db.cache.forget_object(&slot.key);
+        for slot in self.slots.into_iter().filter(|slot| slot.changed || slot.taken) {
+            // What is in the active layer is not in the cache.
+            if !slot.taken {
+                db.cache.forget_object(&slot.key);
+            }
             db.active.table.put(slot.key, slot.object.map_or(Entry::Gone, Entry::Object));
         }
         for change in self.map_changes {

@@ -13,6 +13,7 @@ use crate::extent::state::db::part;
 use crate::extent::tree::Fault;
 use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
+use smallvec::SmallVec;
 use wire::Malformed;
 
 const BLOCK_BYTES: usize = BLOCK as usize;
@@ -22,8 +23,8 @@ pub(crate) const TORN: Malformed = Malformed { what: "large write", why: "has no
 
 impl<'a> Work<'a> {
     /// Blocks for new data, as few runs as there are.
-    fn give(&mut self, blocks: u64) -> Result<Vec<u64>, Fault> {
-        let mut out = Vec::with_capacity(blocks as usize);
+    fn give(&mut self, blocks: u64) -> Result<SmallVec<[u64; 2]>, Fault> {
+        let mut out = SmallVec::with_capacity(blocks as usize);
         while (out.len() as u64) < blocks {
             let missing = blocks - out.len() as u64;
             let run = match &mut self.before {

@@ -5,7 +5,7 @@
 //!
 //! Invariants: runs do not overlap; no count is 0.
 
-use crate::extent::layout::{BlockRun, push_run};
+use crate::extent::layout::BlockRun;
 use std::collections::BTreeMap;
 use wire::{Decoder, Encoder, Malformed};
 
@@ -78,10 +78,10 @@ impl Shared {
         }
     }
 
-    /// One holder less; the blocks that nobody holds any more are appended to `free`.
-    pub(crate) fn drop_run(&mut self, run: BlockRun, free: &mut Vec<BlockRun>) {
+    /// One holder less; `free` gets the blocks that nobody holds any more.
+    pub(crate) fn drop_run(&mut self, run: BlockRun, mut free: impl FnMut(BlockRun)) {
         if self.runs.is_empty() {
-            return push_run(free, run);
+            return free(run);
         }
         self.split_at(run.start);
         self.split_at(run.end());
@@ -100,7 +100,7 @@ impl Shared {
                 }
                 _ => {
                     let end = next.map_or(run.end(), |(start, _)| start);
-                    push_run(free, BlockRun::new(at, end - at));
+                    free(BlockRun::new(at, end - at));
                     at = end;
                 }
             }
@@ -146,8 +146,8 @@ mod tests {
                     if holders[first..end].contains(&0) {
                         continue;
                     }
-                    let mut free = Vec::new();
-                    shared.drop_run(run, &mut free);
+                    let mut free: Vec<BlockRun> = Vec::new();
+                    shared.drop_run(run, |run| free.push(run));
                     holders[first..end].iter_mut().for_each(|n| *n -= 1);
                     let freed: Vec<u64> = free.iter().flat_map(|r| r.start..r.end()).collect();
                     let expected: Vec<u64> = (run.start..run.end()).filter(|&b| holders[b as usize] == 0).collect();

@@ -11,7 +11,7 @@
 
 use crate::contract::StoreError;
 use crate::extent::device::IoBuf;
-use crate::extent::layout::{BLOCK, BlockRun, Geometry};
+use crate::extent::layout::{BLOCK, BlockRun, Geometry, push_run};
 use crate::extent::objects::block_map::Mapped;
 use crate::extent::objects::object::Object;
 use crate::extent::space::Space;
@@ -280,16 +280,15 @@ impl Db {
 
     /// One holder less of these blocks; those that nobody holds are free after the next checkpoint.
     pub(crate) fn drop_blocks(&mut self, run: BlockRun) {
-        let mut free = Vec::new();
-        self.shared.drop_run(run, &mut free);
-        for run in &free {
-            self.active.freed_blocks += run.len;
+        let Db { shared, active, .. } = self;
+        shared.drop_run(run, |free| {
+            active.freed_blocks += free.len;
             // What is written again needs no place.
-            while let Some((&block, _)) = self.active.deferred.range(run.start..run.end()).next() {
-                self.active.deferred.remove(&block);
+            while let Some((&block, _)) = active.deferred.range(free.start..free.end()).next() {
+                active.deferred.remove(&block);
             }
-        }
-        self.active.freed.extend(free);
+            push_run(&mut active.freed, free);
+        });
     }
 }
 

@@ -58,7 +58,7 @@ impl Entry {
     pub(crate) fn value(&self) -> Option<Bytes> {
         match self {
             Entry::Object(object) => {
-                let mut e = Encoder::with_capacity(1024);
+                let mut e = Encoder::with_capacity(object.held_bytes());
                 object.encode(&mut e);
                 Some(e.finish())
             }
@@ -130,6 +130,14 @@ impl Memtable {
         if before.is_none() || grows {
             self.large_blocks += large;
         }
+    }
+
+    /// Takes an object out that is to be put back, changed or not: meanwhile its key has nothing.
+    pub(crate) fn take_object(&mut self, key: &Key) -> Option<Arc<Object>> {
+        let entry = self.puts.get_mut(key).filter(|entry| matches!(entry, Entry::Object(_)))?;
+        let Entry::Object(object) = core::mem::replace(entry, Entry::Gone) else { return None };
+        self.bytes -= object.held_bytes();
+        Some(object)
     }
 
     /// Blocks that its entries may need as pages, at the most.

@@ -233,6 +233,19 @@ impl ReadAt for ExtentDevices {
         device.read_at(offset, buf)
     }
 
+    /// Nothing else may be under way.
+    fn read_all(&mut self, places: &[(u64, usize)]) -> Result<Vec<IoBuf>, DeviceFailed> {
+        for (id, &(offset, len)) in (0..).zip(places) {
+            self.push(None, IoId(id), Io::Read { offset, buf: IoBuf::to_fill(len) });
+        }
+        let mut ended = Vec::with_capacity(places.len());
+        while ended.len() < places.len() {
+            self.wait().and_then(|()| self.ended(None, &mut ended)).map_err(|_| DeviceFailed)?;
+        }
+        ended.sort_unstable_by_key(|(id, _)| *id);
+        ended.into_iter().map(|(_, result)| result?.ok_or(DeviceFailed)).collect()
+    }
+
     fn size(&self) -> u64 {
         self.devices.end()
     }
@@ -380,6 +393,11 @@ mod tests {
         for ((_, result), expected) in done(&mut devices, 3).into_iter().zip(1..) {
             assert_eq!(result.expect("it is there").expect("a buffer").as_ref()[0], expected);
         }
+        let places = [2, 0, 1, 0].map(|index: usize| (starts[index] * BLOCK, 4096));
+        let read = devices.read_all(&places).expect("they are there");
+        assert_eq!(read.iter().map(|buf| buf.as_ref()[0]).collect::<Vec<_>>(), [3, 1, 2, 1]);
+        assert!(devices.read_all(&[places[0], (devices.size(), 4096)]).is_err(), "beyond the end");
+        assert_eq!(devices.in_flight(), 0);
         let first = |name: &str| std::fs::read(dir.path().join(name)).expect("a file");
         assert_eq!((first("block")[0], first("meta")[0], first("log")[4096]), (1, 2, 3));
     }

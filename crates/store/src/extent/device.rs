@@ -222,6 +222,16 @@ pub trait ReadAt {
     /// Fills the buffer from `offset`, whole.
     fn read_at(&mut self, offset: u64, buf: &mut IoBuf) -> Result<(), DeviceFailed>;
 
+    /// What is at these places, each an offset and a length in bytes and whole blocks. What can do several things at a
+    /// time has them together.
+    fn read_all(&mut self, places: &[(u64, usize)]) -> Result<Vec<IoBuf>, DeviceFailed> {
+        let read = |(offset, len): &(u64, usize)| {
+            let mut buf = IoBuf::to_fill(*len);
+            self.read_at(*offset, &mut buf).map(|()| buf)
+        };
+        places.iter().map(read).collect()
+    }
+
     /// The device's size in bytes.
     fn size(&self) -> u64;
 }

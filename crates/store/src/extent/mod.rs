@@ -6,8 +6,9 @@
 //! copy-on-write tree in the background. Nothing that is valid is ever overwritten; everything is checked when it is
 //! read.
 //!
-//! The folders: `engine` (the order of work), `log` (durability), `objects` (what transactions and reads mean), `state`
-//! (what is in memory), `tree` and `space` (what is on the device: metadata, and which blocks are free).
+//! The folders: `open` (the start), `engine` (the order of work), `log` (durability), `objects` (what transactions and
+//! reads mean), `state` (what is in memory), `tree` and `space` (what is on the device: metadata, and which blocks are
+//! free).
 //!
 //! Read next: `FORMAT.md`, `engine::store`, `state::db`, `objects::execute`, `engine::checkpoint`.
 

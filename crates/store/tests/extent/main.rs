@@ -2,6 +2,7 @@
 
 mod disk;
 mod driver;
+mod restart;
 mod workload;
 
 use base::{Duration, Instant, Rng};
@@ -460,6 +461,27 @@ fn damage_to_an_entry_beside_the_log_is_found() {
     body.expect("the entry lies somewhere")[99] ^= 1;
     assert!(!check(&mut Still(media.clone()), false).problems.is_empty());
     assert!(open(&mut Still(media), options()).is_err(), "what was acknowledged is not left out");
+}
+
+#[test]
+fn what_is_removed_as_a_whole_is_not_read() {
+    let mut driven = Driven::open(formatted(32 << 20, 8 << 20), options(), Rng::new(5));
+    let id = collection(1);
+    driven.commit(Transaction::create(id)).expect("new");
+    driven.commit(map(id, 5_000, 100)).expect("there is room");
+    let mut driven = Driven::open(driven.close(), options(), Rng::new(6));
+    let mut t = Transaction::new(id);
+    // All but the last hundred, with one of them written anew.
+    t.push(&object(1), Op::OmapRemoveRange(Bytes::new(), "004900".into()));
+    t.push(&object(1), Op::OmapSet(vec![("002000".into(), "anew".into())]));
+    driven.commit(t).expect("there is room");
+    driven.checkpoint();
+    let reads = driven.store.counts().device_reads;
+    assert!(reads < 12, "{reads} of about 70 leaves");
+    let objects = of_store(&mut driven, id).expect("it is there");
+    let keys: Vec<&[u8]> = objects[0].1.omap[0].entries.iter().map(|(key, _)| &key[..]).collect();
+    assert_eq!((keys.len(), keys[0], keys[1], keys[100]), (101, &b"002000"[..], &b"004900"[..], &b"004999"[..]));
+    assert_clean(&driven.close(), "at the end");
 }
 
 #[test]

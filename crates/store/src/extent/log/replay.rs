@@ -14,6 +14,9 @@ use wire::Malformed;
 /// How far behind the log's end later records are looked for, in bytes: more than what one damaged record can hide.
 const SEARCH_BYTES: u64 = 8 << 20;
 
+/// How far ahead the log is read.
+const AHEAD_BYTES: u64 = 1 << 20;
+
 /// A record.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
@@ -35,8 +38,9 @@ pub(crate) struct Found {
 pub(crate) fn read(device: &mut dyn ReadAt, sb: &Superblock, end: Option<u64>) -> Result<Found, OpenError> {
     let (salt, geometry) = (sb.label.salt, sb.geometry);
     let mut found = Found { records: Vec::new(), next: sb.log, durable: sb.log.sequence.saturating_sub(1) };
+    let mut ring = Ring { device, geometry, at: 0, bytes: Bytes::new() };
     while end != Some(found.next.sequence) {
-        let Some((header, bytes)) = next_record(device, &geometry, salt, found.next)? else { break };
+        let Some((header, bytes)) = ring.next_record(salt, found.next)? else { break };
         if header.generation > sb.generation {
             return Err(Malformed::new("extent store", "has a log that is newer than its superblock").into());
         }
@@ -48,7 +52,7 @@ pub(crate) fn read(device: &mut dyn ReadAt, sb: &Superblock, end: Option<u64>) -
             return Err(Malformed::new("log", "is longer than its ring").into());
         }
     }
-    if found.durable >= found.next.sequence || later_record(device, &geometry, salt, found.next)? {
+    if found.durable >= found.next.sequence || later_record(ring.device, &geometry, salt, found.next)? {
         return Err(Malformed::new("log", "lacks a record that had been acknowledged").into());
     }
     Ok(found)
@@ -60,28 +64,50 @@ fn read_bytes(device: &mut dyn ReadAt, offset: u64, len: usize) -> Result<Bytes,
     Ok(Bytes::from_owner(buf))
 }
 
-/// The record at a point, or at the ring's next beginning where it did not fit before its end.
-fn next_record(
-    device: &mut dyn ReadAt,
-    geometry: &Geometry,
-    salt: u64,
-    point: LogPoint,
-) -> Result<Option<(Header, Bytes)>, OpenError> {
-    let size = geometry.log_bytes();
-    let around = LogPoint { position: point.position.next_multiple_of(size), ..point };
-    for point in [point, around] {
-        let offset = geometry.log_start() * BLOCK + point.position % size;
-        let first = read_bytes(device, offset, BLOCK as usize)?;
-        let Some(header) = Header::parse(salt, &first) else { continue };
-        if header.point != point || header.len as u64 > size - point.position % size {
-            continue;
+/// The log's ring, read some way ahead: most records are short, and each follows the one before.
+struct Ring<'a> {
+    device: &'a mut dyn ReadAt,
+    geometry: Geometry,
+    /// Where in the ring the bytes come from that were read last.
+    at: u64,
+    bytes: Bytes,
+}
+
+impl Ring<'_> {
+    /// So many bytes at a place in the ring, which has them.
+    fn read(&mut self, at: u64, len: usize) -> Result<Bytes, OpenError> {
+        let has = |ring: &Ring<'_>| {
+            let from = at.checked_sub(ring.at)? as usize;
+            (from + len <= ring.bytes.len()).then(|| ring.bytes.slice(from..from + len))
+        };
+        if let Some(bytes) = has(self) {
+            return Ok(bytes);
         }
-        let bytes = read_bytes(device, offset, header.len)?;
-        if header.matches(salt, &bytes) {
-            return Ok(Some((header, bytes)));
-        }
+        let len = len.next_multiple_of(BLOCK as usize) as u64;
+        let ahead = len.max(AHEAD_BYTES.min(self.geometry.log_bytes() - at));
+        let bytes = read_bytes(self.device, self.geometry.log_start() * BLOCK + at, ahead as usize)?;
+        (self.at, self.bytes) = (at, bytes);
+        Ok(has(self).expect("it was just read"))
     }
-    Ok(None)
+
+    /// The record at a point, or at the ring's next beginning where it did not fit before its end.
+    fn next_record(&mut self, salt: u64, point: LogPoint) -> Result<Option<(Header, Bytes)>, OpenError> {
+        let size = self.geometry.log_bytes();
+        let around = LogPoint { position: point.position.next_multiple_of(size), ..point };
+        for point in [point, around] {
+            let at = point.position % size;
+            let first = self.read(at, BLOCK as usize)?;
+            let Some(header) = Header::parse(salt, &first) else { continue };
+            if header.point != point || header.len as u64 > size - at {
+                continue;
+            }
+            let bytes = self.read(at, header.len)?;
+            if header.matches(salt, &bytes) {
+                return Ok(Some((header, bytes)));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Whether behind the log's end a whole record claims that the one at `point` was durable.

@@ -106,11 +106,19 @@ impl Memtable {
 
     /// Whether the key lies in a removed range.
     pub(crate) fn removes(&self, key: &[u8]) -> bool {
-        if self.ranges.is_empty() {
-            return false;
-        }
-        let mut before = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key)));
-        before.next_back().is_some_and(|(_, end)| &**end > key)
+        !self.ranges.is_empty() && self.removed_from(key).next().is_some_and(|(first, _)| &**first <= key)
+    }
+
+    /// Whether every key from `first` up to, without, `end` lies in a removed range.
+    pub(crate) fn removes_all(&self, first: &[u8], end: &[u8]) -> bool {
+        self.removed_from(first).next().is_some_and(|(from, to)| &**from <= first && &**to >= end)
+    }
+
+    /// The removed ranges that end behind a key, in order.
+    pub(crate) fn removed_from(&self, key: &[u8]) -> impl Iterator<Item = (&Key, &Key)> {
+        let before = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back();
+        let behind = self.ranges.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded));
+        before.filter(|(_, end)| &***end > key).into_iter().chain(behind)
     }
 
     pub(crate) fn put(&mut self, key: Key, entry: Entry) {
@@ -232,6 +240,9 @@ mod tests {
                 assert_eq!(table.removes(&key(n)), removed.contains(&n));
                 let next = (n..60).find(|k| put.contains(k) || removed.contains(k)).map(key);
                 assert_eq!(table.next_change(&key(n)), next);
+                let until = (n..60).find(|k| !removed.contains(k)).unwrap_or(60);
+                assert!(until == n || table.removes_all(&key(n), &key(until)));
+                assert!(!table.removes_all(&key(n), &key(until + 1)));
             }
             let ranges: Vec<_> = table.ranges.iter().collect();
             assert!(ranges.windows(2).all(|w| w[0].1 < w[1].0), "{ranges:?}");

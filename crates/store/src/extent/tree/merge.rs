@@ -9,7 +9,7 @@
 use crate::extent::device::IoBuf;
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::state::db::Db;
-use crate::extent::state::memtable::{Memtable, Said};
+use crate::extent::state::memtable::Memtable;
 use crate::extent::tree::key::Key;
 use crate::extent::tree::page::{self, PAGE_BYTES, Page, PagePtr, entry_bytes};
 use crate::extent::tree::{Fault, Pages, check_level};
@@ -187,12 +187,16 @@ impl Merge {
         let mut old = Vec::new();
         let bound = loop {
             let page = match parent.children.get(at + count) {
-                Some((_, Child::Disk(ptr))) => {
-                    let page = db.page(*ptr)?;
-                    check_level(Some(1), &page)?;
+                Some((leaf, Child::Disk(ptr))) => {
+                    let leaf = if count == 0 { &first } else { leaf };
+                    let end = parent.children.get(at + count + 1).map(|(key, _)| key).or(outer_bound.as_ref());
                     old.push(BlockRun::new(ptr.block, u64::from(ptr.blocks)));
                     count += 1;
-                    Some(page)
+                    // What is removed as a whole, as the old entries of a log are, need not be read.
+                    match end.is_some_and(|end| db.frozen.table.removes_all(leaf, end)) {
+                        true => None,
+                        false => Some(leaf_page(db, *ptr)?),
+                    }
                 }
                 Some((_, Child::Open(_))) => unreachable!("leaves are never open"),
                 None => None,
@@ -266,6 +270,12 @@ impl Merge {
     }
 }
 
+fn leaf_page(db: &mut Db, ptr: PagePtr) -> Result<Arc<Page>, Fault> {
+    let page = db.page(ptr)?;
+    check_level(Some(1), &page)?;
+    Ok(page)
+}
+
 /// Cuts entries into pages of the right size and writes them; returns each one's first key and place.
 fn write_pages(
     writer: &mut PageWriter,
@@ -301,19 +311,19 @@ fn merge_entries(
         .entries_from(Bound::Included(from))
         .take_while(|(key, _)| bound.is_none_or(|bound| &***key < bound))
         .peekable();
+    let first = page.map_or(from, |page| page.key(0).min(from));
+    let mut removed = table.removed_from(first).peekable();
     for at in 0..page.map_or(0, Page::len) {
         let page = page.expect("it has entries");
         let key = page.key(at);
-        while let Some((key, entry)) = changes.next_if(|(change, _)| &***change < key) {
-            out.extend(entry.value().map(|value| (key.clone(), value)));
+        let mut changed = false;
+        while let Some((change, entry)) = changes.next_if(|(change, _)| &***change <= key) {
+            changed = &**change == key;
+            out.extend(entry.value().map(|value| (change.clone(), value)));
         }
-        match table.look(key) {
-            Said::Entry(entry) => {
-                changes.next_if(|(change, _)| &***change == key);
-                out.extend(entry.value().map(|value| (key.into(), value)));
-            }
-            Said::Removed => {}
-            Said::Nothing => out.push((key.into(), page.value_bytes(at))),
+        while removed.next_if(|(_, end)| &***end <= key).is_some() {}
+        if !changed && removed.peek().is_none_or(|(first, _)| key < &***first) {
+            out.push((key.into(), page.value_bytes(at)));
         }
     }
     for (key, entry) in changes {

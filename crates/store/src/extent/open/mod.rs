@@ -2,25 +2,28 @@
 //!
 //! Owns the start. It reads and waits, as nobody is served yet; what it cannot make sense of is an error, never a loss
 //! passed over in silence.
+//!
+//! Read next: `again`, which carries out what the log holds.
 
-use super::device::{IoBuf, ReadAt, WriteAt};
-use super::engine::figures::ExtentOptions;
-use super::engine::jobs;
-use super::engine::store::ExtentStore;
-use super::layout::{Areas, BLOCK, BlockRun, Geometry, Role, SUPERBLOCKS};
-use super::log::record::{Entry, OutOfLine};
-use super::log::replay;
-use super::log::{Log, USUAL_BYTES_MAX};
-use super::objects::execute::{self, Before, Rules};
-use super::objects::place::TORN;
-use super::space::shared::Extra;
-use super::state::collection::Collection;
-use super::state::db::{Db, Fetched, Found};
-use super::superblock::{self, Label, LogPoint, OpenError, Superblock};
-use super::tree::Fault;
-use super::tree::keys;
-use super::tree::page::Page;
+mod again;
+
+pub(crate) use again::read_out_of_line;
+
 use crate::contract::StoreError;
+use crate::extent::device::{IoBuf, ReadAt, WriteAt};
+use crate::extent::engine::figures::ExtentOptions;
+use crate::extent::engine::jobs;
+use crate::extent::engine::store::ExtentStore;
+use crate::extent::layout::{Areas, BLOCK, BlockRun, Geometry, Role, SUPERBLOCKS};
+use crate::extent::log::replay;
+use crate::extent::log::{Log, USUAL_BYTES_MAX};
+use crate::extent::space::shared::Extra;
+use crate::extent::state::collection::Collection;
+use crate::extent::state::db::{Db, Fetched, Found};
+use crate::extent::superblock::{self, Label, LogPoint, OpenError, Superblock};
+use crate::extent::tree::Fault;
+use crate::extent::tree::keys;
+use crate::extent::tree::page::Page;
 use bytes::Bytes;
 use std::sync::Arc;
 use wire::{Decoder, Malformed};
@@ -90,7 +93,7 @@ pub fn open(device: &mut dyn ReadAt, options: ExtentOptions) -> Result<ExtentSto
     loop {
         let mut db = load(device, &sb, options.cache_bytes)?;
         let found = replay::read(device, &sb, end)?;
-        match replay_all(device, &mut db, &sb, &found)? {
+        match again::carry_out(device, &mut db, &sb, &found)? {
             None => {
                 let log = Log::new(sb.geometry, sb.label.salt, sb.log, found.next, sb.generation);
                 return Ok(ExtentStore::new(sb.label, sb.geometry, options, db, log));
@@ -197,67 +200,4 @@ fn read_blocks(device: &mut dyn ReadAt, block: u64, blocks: u64) -> Result<Bytes
     let mut buf = IoBuf::to_fill((blocks * BLOCK) as usize);
     device.read_at(block * BLOCK, &mut buf)?;
     Ok(Bytes::from_owner(buf))
-}
-
-/// Carries out the log again. Names the record whose data is not there, if there is one.
-fn replay_all(
-    device: &mut dyn ReadAt,
-    db: &mut Db,
-    sb: &Superblock,
-    found: &replay::Found,
-) -> Result<Option<u64>, OpenError> {
-    let geometry: Geometry = sb.geometry;
-    for record in &found.records {
-        let sequence = record.header.point.sequence;
-        let unsure = sequence > found.durable;
-        for bytes in &record.entries {
-            match (replay_entry(device, db, sb.label.salt, bytes, unsure), unsure) {
-                (Ok(()), _) => {}
-                (Err(OpenError::Corrupt(TORN)), true) => return Ok(Some(sequence)),
-                (Err(error), _) => return Err(error),
-            }
-        }
-    }
-    debug_assert!(db.space.free() <= geometry.data_blocks());
-    Ok(None)
-}
-
-fn replay_entry(device: &mut dyn ReadAt, db: &mut Db, salt: u64, bytes: &Bytes, unsure: bool) -> Result<(), OpenError> {
-    let entry = match Entry::decode(bytes)? {
-        Entry::OutOfLine(place) => {
-            if !place.runs.iter().all(|run| db.space.take(*run)) {
-                return Err(Malformed::new("log entry", "lies in blocks that are taken").into());
-            }
-            db.lend(&place.runs);
-            Entry::decode(&read_out_of_line(device, salt, &place)?)?
-        }
-        entry => entry,
-    };
-    match entry {
-        Entry::OutOfLine(_) => Err(Malformed::new("log entry", "lies elsewhere than where it lies").into()),
-        Entry::Clear { stretch, count } => settle(device, db, |db| execute::clear(db, stretch, count)),
-        Entry::Transaction { transaction, given, direct } => {
-            let given_runs = given.len();
-            execute::check(db, &transaction).map_err(|_| Malformed::new("log", "has an impossible transaction"))?;
-            let rules = Rules { direct_min: usize::MAX, lying: &[] };
-            let outcome = settle(device, db, |db| {
-                let before = Before { given: given.iter().copied().collect(), direct: direct.clone(), unsure };
-                execute::run(db, &transaction, rules, Some(before))
-            })?;
-            if outcome.given.len() != given_runs {
-                return Err(Malformed::new("log entry", "gives blocks that nothing needs").into());
-            }
-            Ok(())
-        }
-    }
-}
-
-/// The entry that lies in these blocks; torn where it is not what was written there.
-pub(crate) fn read_out_of_line(device: &mut dyn ReadAt, salt: u64, place: &OutOfLine) -> Result<Bytes, OpenError> {
-    let mut body = Vec::with_capacity(place.len);
-    for run in &place.runs {
-        body.extend_from_slice(&read_blocks(device, run.start, run.len)?);
-    }
-    body.truncate(place.len);
-    if place.matches(salt, &body) { Ok(body.into()) } else { Err(TORN.into()) }
 }

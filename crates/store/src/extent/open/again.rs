@@ -21,8 +21,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::Malformed;
 
-/// Entries whose objects are read ahead: with a page of 8 KiB for each, 2 MiB of the cache.
+/// Entries whose objects are read ahead, and the bytes of pages for them at the most: usually one of 8 KiB for each, but that
+/// of an object of 128 MiB has up to half a megabyte.
 const AHEAD_ENTRIES: usize = 256;
+const AHEAD_BYTES_MAX: u64 = 4 << 20;
 
 /// Carries out the log again. Names the record whose data is not there, if there is one.
 pub(super) fn carry_out<'a>(
@@ -53,6 +55,7 @@ pub(super) fn carry_out<'a>(
 /// Has the pages in memory that lead to the objects of these entries, level by level. What cannot be read is left to
 /// whoever needs it.
 fn read_ahead<'a>(device: &mut dyn ReadAt, db: &mut Db, entries: impl Iterator<Item = &'a Entry>) {
+    let mut left = AHEAD_BYTES_MAX;
     let mut keys: Vec<Key> = entries.flat_map(|entry| objects(db, entry)).collect();
     for _ in 0..LEVELS_MAX {
         let mut lacking = BTreeMap::new();
@@ -63,7 +66,13 @@ fn read_ahead<'a>(device: &mut dyn ReadAt, db: &mut Db, entries: impl Iterator<I
             }
             _ => false,
         });
-        let lacking: Vec<PagePtr> = lacking.into_values().collect();
+        let fits = |ptr: &PagePtr| {
+            let bytes = u64::from(ptr.blocks) * BLOCK;
+            let fits = bytes <= left;
+            left = left.saturating_sub(bytes);
+            fits
+        };
+        let lacking: Vec<PagePtr> = lacking.into_values().take_while(fits).collect();
         if lacking.is_empty() || !read_pages(device, db, &lacking) {
             return;
         }

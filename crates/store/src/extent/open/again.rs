@@ -16,13 +16,14 @@ use crate::extent::superblock::{OpenError, Superblock};
 use crate::extent::tree::key::Key;
 use crate::extent::tree::page::{Page, PagePtr};
 use crate::extent::tree::{Fault, LEVELS_MAX, keys};
+use crate::transaction::Op;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::Malformed;
 
-/// Entries whose objects are read ahead, and the bytes of pages for them at the most: usually one of 8 KiB for each, but that
-/// of an object of 128 MiB has up to half a megabyte.
+/// Entries whose objects are read ahead, and the bytes at the most of their data, which comes back as zeros where it lies in
+/// its place, and of pages for them: usually one of 8 KiB for each, but that of an object of 128 MiB has up to half a megabyte.
 const AHEAD_ENTRIES: usize = 256;
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 
@@ -34,10 +35,12 @@ pub(super) fn carry_out<'a>(
     found: &'a Found,
 ) -> Result<Option<u64>, OpenError> {
     let of_record = |Record { header, entries }: &'a Record| entries.iter().map(|bytes| (header.point.sequence, bytes));
-    let entries: Vec<(u64, &Bytes)> = found.records.iter().flat_map(of_record).collect();
-    for next in entries.chunks(AHEAD_ENTRIES) {
-        // What cannot be read is an error only in its turn: the log may end before it.
-        let next: Vec<_> = next.iter().map(|(sequence, bytes)| (*sequence, Entry::decode(bytes))).collect();
+    let mut entries = found.records.iter().flat_map(of_record);
+    loop {
+        let next = take_some(&mut entries);
+        if next.is_empty() {
+            break;
+        }
         read_ahead(device, db, next.iter().filter_map(|(_, entry)| entry.as_ref().ok()));
         for (sequence, entry) in next {
             let unsure = sequence > found.durable;
@@ -50,6 +53,26 @@ pub(super) fn carry_out<'a>(
     }
     debug_assert!(db.space.free() <= sb.geometry.data_blocks());
     Ok(None)
+}
+
+/// The next entries. What cannot be read is an error only in its turn: the log may end before it.
+fn take_some<'a>(entries: &mut impl Iterator<Item = (u64, &'a Bytes)>) -> Vec<(u64, Result<Entry, Malformed>)> {
+    let (mut next, mut bytes) = (Vec::new(), 0);
+    while next.len() < AHEAD_ENTRIES
+        && bytes < AHEAD_BYTES_MAX
+        && let Some((sequence, encoded)) = entries.next()
+    {
+        let entry = Entry::decode(encoded);
+        bytes += entry.as_ref().map_or(0, data_bytes);
+        next.push((sequence, entry));
+    }
+    next
+}
+
+fn data_bytes(entry: &Entry) -> u64 {
+    let Entry::Transaction { transaction, .. } = entry else { return 0 };
+    let of_op = |(_, op): &(u16, Op)| if let Op::Write(_, data) = op { data.len() as u64 } else { 0 };
+    transaction.ops.iter().map(of_op).sum()
 }
 
 /// Has the pages in memory that lead to the objects of these entries, level by level. What cannot be read is left to

@@ -1,19 +1,20 @@
 //! What is kept in memory of the device: pages of the tree, blocks and runs of data, objects read from pages.
 //!
 //! Owns the bound in bytes and the choice of what goes: a clock's hand passes over the entries, spares those used since
-//! its last round and takes the others. Of data that finds the cache full only a part is let in: who goes through more
-//! than fits, again and again, would else find nothing each time. A run is kept as it came, in one buffer, and no longer
-//! one than a small part of the cache: one long read is not worth a thousand short ones. Leaves that a checkpoint has written and nobody has
-//! looked at since go before all else: most hold entries of logs, which are read at the next start. Everything here is
-//! also on the device.
+//! its last round and takes the others. Data that finds the cache full is let in when it comes a second time soon after,
+//! and a small part of it at once: who goes through more than fits, again and again, would else find nothing each time. A
+//! run is kept as it came, in one buffer, and no longer one than a part of the cache: one long read is not worth a
+//! thousand short ones. Leaves that a checkpoint has written and nobody has looked at since go before all else: most hold
+//! entries of logs, which are read at the next start. Everything here is also on the device.
 
 use crate::extent::device::room_to_fill;
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::objects::object::Object;
 use crate::extent::tree::key::Key;
 use crate::extent::tree::page::Page;
-use base::hash::FixedHashMap;
+use base::hash::{FixedHashMap, FixedState};
 use bytes::Bytes;
+use core::hash::BuildHasher;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -69,8 +70,7 @@ pub(crate) struct Cache {
     slack: usize,
     bytes: usize,
     bytes_max: usize,
-    /// Blocks of data that found the cache full.
-    turned_up: u32,
+    turned_away: TurnedAway,
     hits: u64,
     misses: u64,
 }
@@ -81,13 +81,42 @@ const OVERHEAD: usize = 128;
 /// So many written leaves are noted before those that are gone are looked for.
 const WRITTEN_MIN: usize = 64;
 
-/// Of the blocks of data that find the cache full, one in so many is let in. What is read often enough gets in soon; a
-/// range larger than the cache that is read over and over leaves as much of itself there as fits (bimodal insertion:
-/// Qureshi et al., "Adaptive insertion policies for high performance caching", ISCA 2007).
-const ADMITTED_ONE_IN: u32 = 8;
+/// Of the data that finds the cache full, one in so many is let in at once. A range larger than the cache that is read over
+/// and over leaves as much of itself there as fits (bimodal insertion: Qureshi et al., "Adaptive insertion policies for
+/// high performance caching", ISCA 2007).
+const ADMITTED_ONE_IN: u32 = 64;
+
+/// For so many entries there is room for one name of what was turned away. With more, a range some times larger than the
+/// cache would come again while its names are still there, and turn over all that is kept.
+const ENTRIES_A_NAME: usize = 4;
 
 /// A run of data that is longer than this part of the cache is not kept.
-const RUN_PART: usize = 64;
+const RUN_PART: usize = 16;
+
+/// What was turned away lately, so that it is let in if it comes again (as the ghost queue of 2Q: Johnson and Shasha, VLDB
+/// 1994). A name stays until another one falls on its place.
+#[derive(Debug, Default)]
+struct TurnedAway {
+    /// By a hash of them: numbers of blocks, a power of two of them; 0 is none, as no data is there.
+    names: Vec<u64>,
+    /// How often something came.
+    count: u32,
+}
+
+impl TurnedAway {
+    /// Whether data that begins at this block is let in, where `kept` entries are there.
+    fn lets_in(&mut self, block: u64, kept: usize) -> bool {
+        let places = 1 << (kept / ENTRIES_A_NAME).max(1).ilog2();
+        self.names.resize(places, 0);
+        self.count = self.count.wrapping_add(1);
+        let hash = FixedState::default().hash_one(block) as usize;
+        let name = &mut self.names[hash % places];
+        let comes_again = *name == block;
+        let is_let_in = comes_again || self.count.is_multiple_of(ADMITTED_ONE_IN);
+        *name = if is_let_in { 0 } else { block };
+        is_let_in
+    }
+}
 
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Cache {
@@ -102,7 +131,7 @@ impl Cache {
             slack: 0,
             bytes: 0,
             bytes_max,
-            turned_up: 0,
+            turned_away: TurnedAway::default(),
             hits: 0,
             misses: 0,
         }
@@ -217,8 +246,8 @@ impl Cache {
             _ => (Cache::forget_runs, Name::Run(run)),
         };
         if self.bytes + bytes + OVERHEAD > self.bytes_max && self.written.is_empty() {
-            self.turned_up = self.turned_up.wrapping_add(1);
-            if !self.turned_up.is_multiple_of(ADMITTED_ONE_IN) {
+            let kept = self.entries.len() - self.left.len();
+            if !self.turned_away.lets_in(block, kept) {
                 return forget(self, run);
             }
         }
@@ -357,9 +386,38 @@ mod tests {
             }
         }
         assert!((600..=1000).contains(&found), "{found} of 2000, where half fits");
-        // What is read often gets in nevertheless.
-        (0..8).for_each(|_| cache.keep_data(999, Bytes::from(vec![0; 512])));
-        assert!(cache.blocks.contains_key(&999));
+    }
+
+    #[test]
+    fn what_comes_again_soon_is_let_in() {
+        let mut cache = Cache::new(100 * (512 + OVERHEAD));
+        let mut keep = |block| {
+            cache.keep_data(block, Bytes::from(vec![0; 512]));
+            cache.has_block(block)
+        };
+        assert!((0..100).all(&mut keep), "while there is room");
+        assert!(!keep(1000) && keep(1000));
+        // A crowd in between: its name is gone.
+        assert!(!keep(2000));
+        assert!((3000..3200).filter(|block| keep(*block)).count() < 8);
+        assert!(!keep(2000));
+    }
+
+    #[test]
+    fn what_is_read_often_takes_the_place_of_what_was_read_often_before() {
+        let mut cache = Cache::new(100 * (512 + OVERHEAD));
+        let mut found = [0; 2];
+        // Four of five reads are of ten blocks, the others of 500; then of other ten.
+        for (half, found) in found.iter_mut().enumerate() {
+            for step in 0..2000u64 {
+                let block = if step % 5 < 4 { half as u64 * 10 + step * 7 % 10 } else { 100 + step * 13 % 500 };
+                match cache.data(block) {
+                    Some(_) => *found += 1,
+                    None => cache.keep_data(block, Bytes::from(vec![0; 512])),
+                }
+            }
+        }
+        assert!(found.iter().all(|found| *found >= 1500), "{found:?} of 1600 and some");
     }
 
     fn leaf(block: u64, level: u8) -> Arc<Page> {
@@ -421,7 +479,7 @@ mod tests {
         assert!(cache.data(16).is_none() && cache.data(30).is_some());
         cache.forget(BlockRun::new(0, 100));
         assert_eq!((cache.bytes, cache.runs.len(), cache.left.len()), (0, 0, cache.entries.len()));
-        cache.keep_data(0, run(0, 17));
+        cache.keep_data(0, run(0, 65));
         assert!(cache.data(0).is_none(), "too long for a cache of this size");
     }
 

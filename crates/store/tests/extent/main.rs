@@ -647,6 +647,52 @@ fn what_waits_in_memory_is_bounded_without_a_checkpoint() {
     }
 }
 
+/// A checkpoint that wrote all at once took a slow disk for itself, from whose turn it was.
+#[test]
+fn a_checkpoint_is_spread_over_the_commits_beside_it() {
+    const LOG_BYTES: u64 = 16 << 20;
+    let mut driven = Driven::open(formatted(192 << 20, LOG_BYTES), roomy(), Rng::new(3));
+    let id = collection(1);
+    driven.commit(Transaction::create(id)).expect("new");
+    let (mut next, mut open) = (0, 0);
+    // Of each checkpoint: the log's bytes from its first write to its end, what it wrote, and most of that at once.
+    let mut seen = Vec::new();
+    let (mut began, mut at_once, mut most) = (None, 0, 0);
+    let mut last = driven.store.counts();
+    while seen.len() < 4 {
+        // One by one: while a record is on its way, the next one grows.
+        if open < 8 {
+            let mut t = Transaction::new(id);
+            t.push(&object(next % 200), Op::SetAttr("value".into(), Bytes::from(vec![next as u8; 3_000])));
+            driven.store.submit_commit(Instant::ZERO, CommitId(next), t);
+            (next, open) = (next + 1, open + 1);
+        }
+        driven.step();
+        while let Some(completion) = driven.store.poll_completion() {
+            assert!(matches!(completion, Completion::Committed(_, Ok(()))));
+            open -= 1;
+        }
+        let counts = driven.store.counts();
+        let wrote = counts.checkpoint_bytes - last.checkpoint_bytes;
+        at_once = if counts.records == last.records { at_once + wrote } else { wrote };
+        most = at_once.max(most);
+        if wrote > 0 {
+            began.get_or_insert((last.record_bytes, last.checkpoint_bytes));
+        }
+        if counts.checkpoints > last.checkpoints {
+            let (log, before) = began.take().expect("it wrote something");
+            seen.push((counts.record_bytes - log, counts.checkpoint_bytes - before, core::mem::take(&mut most)));
+        }
+        last = counts;
+    }
+    // The first one does not know how much it will be.
+    for (log, wrote, at_once) in &seen[1..] {
+        assert!((LOG_BYTES / 4 / 3..=LOG_BYTES / 4 * 3 / 4).contains(log) && *at_once < wrote / 2, "{seen:?}");
+    }
+    driven.settle();
+    assert_clean(&driven.close(), "at the end");
+}
+
 /// An object of 4 MiB that was written block by block was read in a thousand requests at once, and whatever else needed the
 /// device stood behind them: commits waited for seconds while a cluster recovered.
 #[test]

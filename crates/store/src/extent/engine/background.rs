@@ -36,7 +36,11 @@ impl ExtentStore {
     }
 
     pub(super) fn step_checkpoint(&mut self) {
+        let may_wait = self.log.is_busy() && !self.is_checkpoint_pressing();
         let Some(checkpoint) = self.checkpoint.as_mut().filter(|_| !self.ending) else { return };
+        if may_wait && checkpoint.is_ahead(self.log.total) {
+            return;
+        }
         match checkpoint.step(&mut self.db) {
             Ok(Want::Write { offset, data }) => {
                 self.counts.checkpoint_bytes += data.len() as u64;
@@ -89,6 +93,7 @@ impl ExtentStore {
         self.log.contained = checkpoint.log_total;
         self.log.generation = checkpoint.generation;
         self.counts.checkpoints += 1;
+        self.last_written = checkpoint.written;
         self.leaving.push_back(Leaving { before: self.next_io, runs: checkpoint.freed });
         self.retry = true;
     }

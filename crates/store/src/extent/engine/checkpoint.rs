@@ -5,6 +5,10 @@
 //! of the bitmap that changed are written, everything is flushed, and the superblock of the next generation makes it
 //! count. Nothing that the last superblock leads to is overwritten before that.
 //!
+//! While commits go on it is spread over them: it writes as the log grows, so that it ends when a part of the way to the
+//! next one is gone (as PostgreSQL spreads its checkpoints, `checkpoint_completion_target`). Else all of it would stand
+//! before the records that commits wait for, and take a slow disk's time from whose turn it is.
+//!
 //! Invariant: at most one checkpoint at a time, and at most `WRITES_MAX` of its writes on their way.
 
 use crate::extent::layout::{BLOCK, BlockRun};
@@ -20,6 +24,18 @@ const WRITES_MAX: usize = 4;
 
 /// Leaves merged in one step.
 const LEAVES_A_STEP: usize = 8;
+
+/// It may be ahead of its way by this part of what it writes: some writes together cost less than as many one by one.
+const AHEAD_PART: u64 = 8;
+
+/// How fast a checkpoint writes while commits go on. Bytes.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Pace {
+    /// It has ended when the log has grown by so much; 0 for as fast as it can.
+    pub(crate) way: u64,
+    /// What it writes, as far as is known.
+    pub(crate) expected: u64,
+}
 
 /// What a checkpoint wants from its engine.
 #[derive(Debug)]
@@ -66,13 +82,16 @@ pub(crate) struct Checkpoint {
     next_block: u64,
     /// Writes on their way.
     pub(crate) writes: usize,
+    pace: Pace,
+    /// What it has written, in bytes.
+    pub(crate) written: u64,
     /// What becomes free with it.
     pub(crate) freed: Vec<BlockRun>,
 }
 
 impl Checkpoint {
     /// Freezes the active layer. `point` is the end of the last record that it contains.
-    pub(crate) fn begin(db: &mut Db, generation: u64, point: LogPoint, log_total: u64) -> Checkpoint {
+    pub(crate) fn begin(db: &mut Db, generation: u64, point: LogPoint, log_total: u64, pace: Pace) -> Checkpoint {
         debug_assert!(db.frozen.table.is_empty() && db.frozen.deferred.is_empty(), "one at a time");
         db.frozen = core::mem::take(&mut db.active);
         Checkpoint {
@@ -85,8 +104,17 @@ impl Checkpoint {
             root: None,
             next_block: 0,
             writes: 0,
+            pace,
+            written: 0,
             freed: Vec::new(),
         }
+    }
+
+    /// Whether it has done its part, where the log has come to `log_total` bytes.
+    pub(crate) fn is_ahead(&self, log_total: u64) -> bool {
+        let Pace { way, expected } = self.pace;
+        let gone = log_total - self.log_total;
+        gone < way && self.written > expected * gone / way + expected / AHEAD_PART
     }
 
     /// Goes on by a small step.
@@ -123,6 +151,7 @@ impl Checkpoint {
 
     fn write(&mut self, block: u64, data: Bytes) -> Want {
         self.writes += 1;
+        self.written += data.len() as u64;
         Want::Write { offset: block * BLOCK, data }
     }
 

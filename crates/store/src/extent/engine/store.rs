@@ -8,7 +8,7 @@
 //! Read next: `submissions`, `log` (when a commit is durable), `background`.
 
 use super::ahead::Ahead;
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Pace};
 use super::figures::{ExtentCounts, ExtentOptions, Usage};
 use super::jobs::{Jobs, PieceId};
 use super::long_reads::LongReads;
@@ -90,6 +90,8 @@ pub struct ExtentStore {
     pub(super) log: Log,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) checkpoint_wanted: bool,
+    /// What the last checkpoint wrote, in bytes.
+    pub(super) last_written: u64,
     pub(super) placing: Placing,
     pub(super) ahead: Ahead,
     pub(super) superblocks_left: usize,
@@ -130,6 +132,7 @@ impl ExtentStore {
             log,
             checkpoint: None,
             checkpoint_wanted: false,
+            last_written: 0,
             placing: Placing::default(),
             ahead: Ahead::default(),
             superblocks_left: 0,
@@ -338,22 +341,39 @@ impl ExtentStore {
             self.request(io, Purpose::Record);
             self.retry = !self.queues.is_empty();
         }
-        // What one that is under way contains is no reason for another.
-        self.checkpoint_wanted |= self.checkpoint.is_none()
-            && (self.log.is_due()
-                || self.db.active.direct_bytes > DIRECT_BYTES_MAX
-                || self.pages_at_stake() > self.room_for_pages() / 4
-                || self.holds_room_back());
-        if !self.checkpoint_wanted || self.checkpoint.is_some() {
+        if self.checkpoint.is_none() {
+            self.think_of_a_checkpoint();
+        } else {
             self.place_waiting();
-        } else if !self.log.has_entries() && self.placing.writes == 0 {
-            self.checkpoint_wanted = false;
-            if !self.db.active.table.is_empty() {
-                let generation = self.log.generation + 1;
-                self.checkpoint = Some(Checkpoint::begin(&mut self.db, generation, self.log.next, self.log.total));
-            }
         }
         self.step_checkpoint();
+    }
+
+    /// Begins a checkpoint when there is a reason; what one that is under way contains is none for another.
+    fn think_of_a_checkpoint(&mut self) {
+        let is_pressing = self.is_checkpoint_pressing();
+        if !is_pressing && !self.log.is_due() {
+            return self.place_waiting();
+        }
+        if self.log.has_entries() || self.placing.writes > 0 {
+            return;
+        }
+        self.checkpoint_wanted = false;
+        if !self.db.active.table.is_empty() {
+            let waiting = self.db.active.deferred.len() as u64 * BLOCK;
+            let way = if is_pressing { 0 } else { self.log.due_bytes() / 2 };
+            let pace = Pace { way, expected: self.last_written.max(waiting) };
+            let (generation, point) = (self.log.generation + 1, self.log.next);
+            self.checkpoint = Some(Checkpoint::begin(&mut self.db, generation, point, self.log.total, pace));
+        }
+    }
+
+    /// Whether somebody waits for what a checkpoint brings, or soon would.
+    pub(super) fn is_checkpoint_pressing(&self) -> bool {
+        self.checkpoint_wanted
+            || self.db.active.direct_bytes > DIRECT_BYTES_MAX
+            || self.pages_at_stake() > self.room_for_pages() / 4
+            || self.holds_room_back()
     }
 
     /// Blocks that the next checkpoints may need for pages, at the most.

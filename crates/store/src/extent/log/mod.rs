@@ -28,11 +28,11 @@ const GROUP_BYTES_MAX: u64 = 1 << 20;
 
 /// The part of the ring that is used as long as it suffices. The rest is for transactions that are larger than what
 /// comes together in a checkpoint's time.
-pub(crate) const USUAL_BYTES_MAX: u64 = 32 << 20;
+pub(crate) const USUAL_BYTES_MAX: u64 = 48 << 20;
 
-/// Bytes of records after which a checkpoint is due. A restart carries out not much more. A longer one takes so much of a slow
-/// disk's time at once that who has the disk in turns is not served as their weights say.
-const DUE_BYTES_MAX: u64 = 12 << 20;
+/// Bytes of records after which a checkpoint is due: a restart carries out not much more, which takes a second where all of
+/// it made small objects.
+const DUE_BYTES_MAX: u64 = 24 << 20;
 
 /// A record under construction.
 #[derive(Debug)]
@@ -136,7 +136,12 @@ impl Log {
 
     /// Whether a checkpoint is due.
     pub(crate) fn is_due(&self) -> bool {
-        self.total - self.contained > DUE_BYTES_MAX.min(self.geometry.log_bytes() / 4)
+        self.total - self.contained > self.due_bytes()
+    }
+
+    /// The bytes of records after which one is due.
+    pub(crate) fn due_bytes(&self) -> u64 {
+        DUE_BYTES_MAX.min(self.geometry.log_bytes() / 4)
     }
 
     /// Whether an entry of about so many bytes may join the next group now.

@@ -57,6 +57,11 @@ pub trait Daemon {
         false
     }
 
+    /// How many answers its disks owe.
+    fn owed(&self) -> u64 {
+        0
+    }
+
     /// How long its thread may stay awake after work, looking for more.
     fn linger(&self) -> Duration {
         Duration::ZERO

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod daemon;
 pub mod errand;
 pub mod extent_devices;
+mod gather;
 mod host;
 pub mod hub;
 pub mod image;

@@ -286,6 +286,10 @@ impl Daemon for OsdDaemon {
         self.store.has_work()
     }
 
+    fn owed(&self) -> u64 {
+        self.store.reads_under_way()
+    }
+
     fn linger(&self) -> Duration {
         self.linger
     }

@@ -151,6 +151,14 @@ impl OsdStore {
         }
     }
 
+    /// How many reads wait for the device.
+    pub(crate) fn reads_under_way(&self) -> u64 {
+        match self {
+            OsdStore::Memory { .. } => 0,
+            OsdStore::Extent(drive) => drive.store.reads_under_way() as u64,
+        }
+    }
+
     /// Whether it has something to do although nobody asked and nothing ended.
     pub(crate) fn has_work(&self) -> bool {
         match self {

@@ -12,6 +12,7 @@ use crate::admin_socket::AdminSocket;
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::daemon::{Daemon, DaemonFailed, Output};
+use crate::gather::Gather;
 use crate::hub::{Hub, Letter};
 use crate::linger::Linger;
 use crate::local::LocalSessions;
@@ -78,6 +79,11 @@ pub(crate) struct Node<D> {
     /// What streams read into that have no part of a frame waiting.
     pub(crate) read_buffer: BytesMut,
     pub(crate) read_room: ReadRoom,
+    gather: Gather,
+    /// Whether messages come in large crowds.
+    crowded: bool,
+    /// Messages sent when the streams were written last.
+    written: u64,
     stopped: bool,
 }
 
@@ -233,7 +239,8 @@ async fn pump<D: Daemon + 'static>(shared: Rc<Shared<D>>, stopper: Stopper) -> R
             let (now, limit) = (node.clock.now(), node.daemon.linger());
             linger.worked(now, node.carried.msgr_recv_messages.0 - known, limit);
             awake = linger.stays_awake(now, limit);
-            if let Err(error) = preemption.give_way(linger.gives_way()) {
+            node.crowded = linger.gives_way();
+            if let Err(error) = preemption.give_way(node.crowded) {
                 tracing::debug!(%error, "changing the scheduling policy failed");
             }
             // A deadline that moved later is met early and armed anew; so moving one costs nothing per message.
@@ -269,8 +276,22 @@ impl<D: Daemon + 'static> Node<D> {
         });
         let (streams, letters, carried) = (FixedHashMap::default(), Vec::new(), Transport::default());
         let read_buffer = BytesMut::new();
-        let read_room = ReadRoom::default();
-        Node { clock, daemon, messenger, local, streams, letters, carried, read_buffer, read_room, stopped: false }
+        let (read_room, gather) = Default::default();
+        Node {
+            clock,
+            daemon,
+            messenger,
+            local,
+            streams,
+            letters,
+            carried,
+            read_buffer,
+            read_room,
+            gather,
+            crowded: false,
+            written: 0,
+            stopped: false,
+        }
     }
 
     /// Works off everything that has arrived, then writes everything that is to leave.
@@ -295,14 +316,26 @@ impl<D: Daemon + 'static> Node<D> {
                 }
             }
         }
-        while let Some(id) = self.messenger.poll_dirty() {
-            self.write(now, id, shared);
+        if !self.answers_wait(now) {
+            while let Some(id) = self.messenger.poll_dirty() {
+                self.write(now, id, shared);
+            }
         }
         let busy = self.clock.now().since(began);
         self.carried.msgr_running_total_time.0 += u64::try_from(busy.as_nanos()).unwrap_or(0);
         self.carried.msgr_active_connections.0 = self.streams.len() as u64;
         self.daemon.note_transport(&self.carried);
         Ok(())
+    }
+
+    /// Whether what is to leave had better wait for what follows it.
+    fn answers_wait(&mut self, now: Instant) -> bool {
+        let ready = self.carried.msgr_send_messages.0 - self.written;
+        let waits = self.gather.waits(now, self.crowded, ready, self.daemon.owed()) && !self.stopped;
+        if !waits {
+            self.written += ready;
+        }
+        waits
     }
 
     /// Answers a request of the admin socket.

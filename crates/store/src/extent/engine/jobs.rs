@@ -57,6 +57,11 @@ pub(crate) enum Begun {
 }
 
 impl Jobs {
+    /// How many reads lack a piece.
+    pub(crate) fn under_way(&self) -> usize {
+        self.jobs.len()
+    }
+
     /// Begins a read.
     pub(crate) fn begin(&mut self, id: ReadId, answer: Answer) -> Begun {
         self.next += 1;

@@ -206,6 +206,11 @@ impl ExtentStore {
             && !self.again
     }
 
+    /// How many reads wait for data from the device.
+    pub fn reads_under_way(&self) -> usize {
+        self.jobs.under_way()
+    }
+
     /// Whether it wants `poll_device` to be called again although nothing has ended: it works in small steps.
     pub fn has_work(&self) -> bool {
         self.again

@@ -87,6 +87,7 @@ admin::counters! {
         log_records: Counter ["", 5, None] "Records of the log, each the commit of a group of transactions";
         log_bytes: Counter ["", 5, Bytes] "Bytes of the log's records";
         direct_bytes: Counter ["", 5, Bytes] "Bytes of data written to their place at once";
+        reallocated_bytes: Counter ["", 5, Bytes] "Bytes of data that were laid out anew as they lay here and there";
         checkpoints: Counter ["", 5, None] "Checkpoints";
         checkpoint_bytes: Counter ["", 5, Bytes] "Bytes that checkpoints wrote";
         device_reads: Counter ["", 5, None] "Reads of the device";

@@ -129,6 +129,7 @@ impl OsdStore {
             log_records: Counter(counts.records),
             log_bytes: Counter(counts.record_bytes),
             direct_bytes: Counter(counts.direct_bytes),
+            reallocated_bytes: Counter(counts.reallocated_bytes),
             checkpoints: Counter(counts.checkpoints),
             checkpoint_bytes: Counter(counts.checkpoint_bytes),
             device_reads: Counter(counts.device_reads),

@@ -71,6 +71,7 @@ impl ExtentDisk {
             cache_bytes: 256 << 10,
             direct_min: 8 << 10,
             discard_blocks_min: Some(2),
+            scattered_pieces_min: 4,
             read_only: false,
         };
         let store = open(&mut self.sectors, options).map_err(|error| format!("a store does not open: {error}"))?;

@@ -16,7 +16,8 @@ pub struct CommitId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReadId(pub u64);
 
-/// Names data that is given ahead of its transaction; the caller's choice, used once as long as the store is open.
+/// Names data that is given ahead of its transaction; the caller's choice, used once as long as the store is open, and not
+/// the highest, which is the store's own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AheadId(pub u64);
 

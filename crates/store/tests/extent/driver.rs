@@ -17,7 +17,13 @@ pub(crate) const DEVICE_BYTES: usize = 16 << 20;
 pub(crate) const LOG_BYTES: u64 = 512 << 10;
 
 pub(crate) fn options() -> ExtentOptions {
-    ExtentOptions { cache_bytes: 256 << 10, direct_min: 16 << 10, discard_blocks_min: Some(2), read_only: false }
+    ExtentOptions {
+        cache_bytes: 256 << 10,
+        direct_min: 16 << 10,
+        discard_blocks_min: Some(2),
+        scattered_pieces_min: 4,
+        read_only: false,
+    }
 }
 
 /// With a cache that keeps long reads, too.

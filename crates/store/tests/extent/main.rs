@@ -2,6 +2,7 @@
 
 mod disk;
 mod driver;
+mod reallocation;
 mod restart;
 mod workload;
 
@@ -40,6 +41,7 @@ fn of_store(driven: &mut Driven, id: CollectionId) -> Contents {
 /// Random transactions, one after the other, now and then a checkpoint or a reopening; always the same as in memory.
 #[test]
 fn does_what_the_memory_store_does() {
+    let mut reallocated = 0;
     for seed in 0..10 {
         let mut rng = Rng::new(seed);
         let options = if seed % 2 == 0 { options() } else { roomy() };
@@ -75,7 +77,9 @@ fn does_what_the_memory_store_does() {
         for id in (0..COLLECTIONS).map(collection) {
             assert_eq!(of_store(&mut driven, id), of_memory(&model, id), "seed {seed}");
         }
+        reallocated += driven.store.counts().reallocated_bytes;
     }
+    assert!(reallocated > 0, "reads in many pieces were among them");
 }
 
 /// What was submitted to a collection in one life, and what it held before.
@@ -111,6 +115,10 @@ fn live(seed: u64, life: u64, mut driven: Driven, models: &mut BTreeMap<u64, Mem
             ids.insert(next, (index, history.states.len() - 1));
             driven.store.submit_commit(Instant::ZERO, CommitId(next), t);
         }
+        // Whatever reads change of where data lies.
+        let what = ReadWhat::Object(object(rng.below(6)), driver::everything());
+        let id = collection(rng.below(COLLECTIONS));
+        driven.store.submit_read(Instant::ZERO, ReadId(next), ReadRequest { collection: id, what });
         for _ in 0..1 + rng.below(6) {
             driven.step();
         }

@@ -9,6 +9,7 @@
 //!
 //! Invariant: until their transaction runs these blocks are taken, but in no bitmap and in no log: a crash frees them.
 
+use super::reallocation::Reallocation;
 use super::store::{ExtentStore, Purpose};
 use crate::contract::{AheadId, Completion};
 use crate::extent::device::{Io, aligned};
@@ -26,6 +27,9 @@ const PIECE_BYTES: usize = 512 << 10;
 
 /// What is on its way at once: a disk of 200 MiB/s has it written in 5 ms.
 const UNDER_WAY_BYTES_MAX: usize = 1 << 20;
+
+/// What the store gives itself: a range that is laid out anew.
+pub(super) const REALLOCATED: AheadId = AheadId(u64::MAX);
 
 /// Data that has been given ahead.
 #[derive(Debug)]
@@ -73,7 +77,12 @@ impl ExtentStore {
         if runs.is_empty() {
             return self.completions.push_back(Completion::Ahead(id));
         }
-        let (whole, mut at, before) = (aligned(data.slice(head..data.len() - tail)), 0, self.ahead.waiting.len());
+        self.write_ahead(id, runs, data.slice(head..data.len() - tail));
+    }
+
+    /// Has whole blocks written to these.
+    pub(super) fn write_ahead(&mut self, id: AheadId, runs: Vec<BlockRun>, data: Bytes) {
+        let (whole, mut at, before) = (aligned(data), 0, self.ahead.waiting.len());
         self.counts.direct_bytes += whole.len() as u64;
         for run in &runs {
             let end = at + (run.len * BLOCK) as usize;
@@ -106,6 +115,8 @@ impl ExtentStore {
             given.left -= 1;
             if given.left == 0 && given.forgotten {
                 self.give_back(id);
+            } else if given.left == 0 && id == REALLOCATED {
+                self.laid_out();
             } else if given.left == 0 {
                 self.completions.push_back(Completion::Ahead(id));
                 // Its transaction may wait for it.
@@ -175,7 +186,9 @@ impl ExtentStore {
 
     /// The device has failed: nobody waits for what does not get there any more.
     pub(super) fn abandon_ahead(&mut self) {
-        let Ahead { given, .. } = core::mem::take(&mut self.ahead);
+        let Ahead { mut given, .. } = core::mem::take(&mut self.ahead);
+        given.remove(&REALLOCATED);
+        self.reallocation = Reallocation::None;
         let mut waited_for: Vec<AheadId> =
             given.into_iter().filter(|(_, it)| it.left > 0 && !it.forgotten).map(|(id, _)| id).collect();
         waited_for.sort_unstable();

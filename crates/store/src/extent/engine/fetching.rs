@@ -68,6 +68,9 @@ impl ExtentStore {
             Came::Good => {}
             Came::Bad => self.counts.checksum_errors += 1,
         }
+        if let Some(done) = &done {
+            self.read_ended(done);
+        }
         self.completions.extend(done);
     }
 }

@@ -11,13 +11,21 @@ pub struct ExtentOptions {
     pub direct_min: usize,
     /// The device is told which blocks are free, in runs of at least so many; none where it is not.
     pub discard_blocks_min: Option<u64>,
+    /// A range that a read finds in so many pieces is laid out anew.
+    pub scattered_pieces_min: usize,
     /// Whether it is only looked at: nothing is written, no transaction taken.
     pub read_only: bool,
 }
 
 impl Default for ExtentOptions {
     fn default() -> ExtentOptions {
-        ExtentOptions { cache_bytes: 32 << 20, direct_min: 64 << 10, discard_blocks_min: None, read_only: false }
+        ExtentOptions {
+            cache_bytes: 32 << 20,
+            direct_min: 64 << 10,
+            discard_blocks_min: None,
+            scattered_pieces_min: 16,
+            read_only: false,
+        }
     }
 }
 
@@ -32,6 +40,8 @@ pub struct ExtentCounts {
     pub record_bytes: u64,
     /// Bytes of data written to their places at once.
     pub direct_bytes: u64,
+    /// Bytes of data that were laid out anew.
+    pub reallocated_bytes: u64,
     /// Checkpoints that ended.
     pub checkpoints: u64,
     /// Bytes that they wrote.

@@ -5,7 +5,7 @@
 //! Read next: `store` (the engine itself), `submissions` (transactions and reads in their turn) and `out_of_line` (those
 //! too long for the log), `ahead` (large data goes to its place before its transaction), `placing` (data goes from the log to its place), `background` and `checkpoint` (the log's content
 //! becomes the tree's), `untold` (the device hears what is free), `fetching`, `jobs` and `long_reads` (what comes from the
-//! device).
+//! device), `reallocation` (what came in many pieces is laid out anew).
 
 mod ahead;
 mod background;
@@ -16,6 +16,7 @@ pub(crate) mod jobs;
 mod long_reads;
 mod out_of_line;
 mod placing;
+mod reallocation;
 pub(crate) mod store;
 mod submissions;
 mod untold;

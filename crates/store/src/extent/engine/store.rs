@@ -13,6 +13,7 @@ use super::figures::{ExtentCounts, ExtentOptions, Usage};
 use super::jobs::{Jobs, PieceId};
 use super::long_reads::LongReads;
 use super::placing::Placing;
+use super::reallocation::Reallocation;
 use super::untold::Untold;
 use crate::contract::{AheadId, CommitId, Completion, ObjectStore, ReadId, StoreError};
 use crate::extent::device::{DeviceFailed, Io, IoBuf, IoId, ROUNDED_BYTES_MIN};
@@ -100,6 +101,7 @@ pub struct ExtentStore {
     pub(super) again: bool,
     pub(super) jobs: Jobs,
     pub(super) long_reads: LongReads,
+    pub(super) reallocation: Reallocation,
     pub(super) queues: BTreeMap<CollectionId, VecDeque<Pending>>,
     /// In whose queue others wait as long as there is one: where one transaction concerns them both.
     pub(super) joined: BTreeMap<CollectionId, CollectionId>,
@@ -140,6 +142,7 @@ impl ExtentStore {
             again: false,
             jobs: Jobs::default(),
             long_reads: LongReads::default(),
+            reallocation: Reallocation::default(),
             queues: BTreeMap::new(),
             joined: BTreeMap::new(),
             retry: false,

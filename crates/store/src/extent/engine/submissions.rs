@@ -23,7 +23,8 @@ use std::collections::VecDeque;
 pub(super) type DirectWrites = Vec<(u64, Bytes)>;
 
 impl ExtentStore {
-    fn try_commit(&mut self, transaction: &Transaction) -> Result<(), Fault> {
+    /// Makes a transaction's changes and has them written down. A fault changes nothing.
+    pub(super) fn try_commit(&mut self, transaction: &Transaction) -> Result<(), Fault> {
         if let Some(error) = self.halted.get(&transaction.collection) {
             return Err(Fault::Failed(error.clone()));
         }
@@ -112,6 +113,7 @@ impl ExtentStore {
             || !self.db.trash.is_empty()
             || !self.leaving.is_empty()
             || self.ahead.gives_back()
+            || self.reallocation.gives_back()
             || frees(&self.db.active)
             || self.requests.values().any(|purpose| matches!(purpose, Purpose::Discard(_)))
             || self.pages_at_stake() > self.room_for_pages() / 2
@@ -123,7 +125,10 @@ impl ExtentStore {
         match view::answer(&mut self.db, request) {
             Ok(answer) => match self.jobs.begin(id, answer) {
                 Begun::Done(completion) => self.completions.push_back(completion),
-                Begun::Wants(wants) => self.read_pieces(wants),
+                Begun::Wants(wants) => {
+                    self.note_pieces(id, request, wants.len());
+                    self.read_pieces(wants);
+                }
             },
             Err(Fault::Failed(error)) => self.completions.push_back(Completion::Read(id, Err(error))),
             Err(fault) => {
@@ -165,6 +170,11 @@ impl ExtentStore {
     /// In whose queue a collection's submissions wait.
     fn queue_of(&self, collection: CollectionId) -> CollectionId {
         self.joined.get(&collection).copied().unwrap_or(collection)
+    }
+
+    /// Whether somebody waits who is concerned with a collection.
+    pub(super) fn has_queue(&self, collection: CollectionId) -> bool {
+        self.queues.contains_key(&self.queue_of(collection))
     }
 
     /// Lets everything that waits for one of a transaction's collections wait in one queue, it behind it, and whatever

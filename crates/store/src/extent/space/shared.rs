@@ -52,6 +52,12 @@ impl Shared {
         self.runs.iter().map(|(start, extra)| (BlockRun::new(*start, extra.len), extra.holders))
     }
 
+    /// Whether any of these blocks has more than one holder.
+    pub(crate) fn holds_any(&self, run: BlockRun) -> bool {
+        let last = self.runs.range(..run.end()).next_back();
+        last.is_some_and(|(start, extra)| start + extra.len > run.start)
+    }
+
     /// What has changed since this was last asked.
     pub(crate) fn take_changed(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.changed)

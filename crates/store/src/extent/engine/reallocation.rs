@@ -12,6 +12,7 @@
 //! moment in which they are replaced.
 
 use super::ahead::REALLOCATED;
+use super::jobs;
 use super::store::ExtentStore;
 use crate::contract::{Completion, ReadId};
 use crate::extent::layout::{BLOCK, BlockRun, push_block};
@@ -165,7 +166,9 @@ impl ExtentStore {
             return false;
         }
         let object = self.present(scattered.collection, &scattered.object);
-        if !object.is_some_and(|object| scattered.is_of(&object)) {
+        // The write computes checksums anew: what has gone wrong in memory since the read must not get good ones.
+        let crcs: Vec<u32> = scattered.places.iter().map(|place| place.crc).collect();
+        if !object.is_some_and(|object| scattered.is_of(&object)) || jobs::check(&data, &crcs).is_err() {
             return false;
         }
         let mut transaction = Transaction::new(scattered.collection);

@@ -188,12 +188,15 @@ fn free_listener(cluster: &ClusterConfig, name: &str) -> anyhow::Result<TcpListe
     bound.with_context(|| format!("{name}: no free port on {host} from {first} to {last}"))
 }
 
+/// What tells this life of an OSD from the one before: with daemons as threads the pid alone does not.
+pub(crate) fn osd_nonce(pid: u32, id: i32) -> u32 {
+    pid.wrapping_mul(4096).wrapping_add(id as u32)
+}
+
 fn osd_setup(dir: &ClusterDir, cluster: &ClusterConfig, id: i32, hub: Option<Hub>) -> anyhow::Result<OsdSetup> {
     let name = format!("osd.{id}");
     let listener = free_listener(cluster, &name)?;
-    // The nonce tells this life of the daemon from the one before: with daemons as threads the pid alone does not.
-    let nonce = std::process::id().wrapping_mul(4096).wrapping_add(id as u32);
-    let addr = EntityAddr::msgr2(listener.local_addr()?, nonce);
+    let addr = EntityAddr::msgr2(listener.local_addr()?, osd_nonce(std::process::id(), id));
     let key = read_key(&dir.daemon_keyring(&name), &AuthName::new(EntityType::OSD, id.to_string()))?;
     // The engine takes them from its options; what is no mode would leave it with the default, which may be too little.
     for option in ["ms_cluster_mode", "ms_service_mode"] {

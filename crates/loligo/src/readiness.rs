@@ -9,6 +9,7 @@ use anyhow::bail;
 use rt::ask::Asker;
 use rt::signals::StopSignals;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How long a cluster may take to become HEALTH_OK.
@@ -18,8 +19,13 @@ const READY_LIMIT: Duration = Duration::from_secs(60);
 const SETTLED_LIMIT: Duration = Duration::from_secs(15);
 /// How often a start-up that waits looks whether its servers still live.
 const LIVENESS_PERIOD: Duration = Duration::from_millis(250);
+/// How often a monitor is asked whether it still speaks of OSDs that were there before.
+const STALE_PERIOD: Duration = Duration::from_millis(20);
 /// How long the monitor may take to say which OSDs it knows.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// The OSDs that were started, and of each the nonce of its address in this life.
+pub(crate) type Lives = BTreeMap<i32, u32>;
 
 /// A cluster that was just started.
 pub(crate) struct Started<'a> {
@@ -46,12 +52,15 @@ impl Started<'_> {
     /// serves meanwhile, will do; as will any that is resumed.
     pub(crate) fn wait(
         &self,
+        lives: &Lives,
         signals: &mut StopSignals,
         mut failure: impl FnMut() -> Option<String>,
     ) -> anyhow::Result<Condition> {
         let (began, started, resumed) = (Instant::now(), self.cluster.osds.len(), self.resumed);
         let mut last: Option<Readiness> = None;
         let (mut silence, mut changed) = ("no answer from the monitor".to_owned(), began);
+        // Whether it speaks of this life of its OSDs: what it said of the one before is no answer.
+        let mut current = !resumed;
         let settled = |last: &Option<Readiness>, changed: Instant| {
             resumed && changed.elapsed() >= SETTLED_LIMIT && last.as_ref().is_some_and(|last| last.up)
         };
@@ -63,10 +72,16 @@ impl Started<'_> {
                     let now = Readiness::of(&answer.output, started, resumed);
                     if now.ready {
                         // The monitor of a cluster that is resumed may speak of what was: those that failed at once spoil it.
-                        return match failure() {
-                            None => Ok(self.condition(now)),
-                            Some(failure) => bail!("{failure}"),
-                        };
+                        if let Some(failure) = failure() {
+                            bail!("{failure}");
+                        }
+                        if current {
+                            return Ok(self.condition(now));
+                        }
+                        current = self.osd_dump().is_some_and(|dump| speaks_of(&dump, lives));
+                        if !current {
+                            std::thread::sleep(STALE_PERIOD);
+                        }
                     }
                     if last.as_ref() != Some(&now) {
                         changed = Instant::now();
@@ -94,8 +109,7 @@ impl Started<'_> {
     fn condition(&self, last: Readiness) -> Condition {
         let all_up = last.osds_up >= self.cluster.osds.len() as u64;
         // Who is not up is a help and no condition: a monitor that does not say it is left alone.
-        let answer = (!all_up).then(|| self.asker.ask(r#"{"prefix":"osd dump","format":"json"}"#, ANSWER_LIMIT).ok());
-        let dump = answer.flatten().and_then(|answer| serde_json::from_slice::<Value>(&answer.output).ok());
+        let dump = (!all_up).then(|| self.osd_dump()).flatten();
         let not_up = dump.map_or_else(Vec::new, |dump| {
             let log = |name: &str| self.dir.log(if self.processes { name } else { daemons::EMBEDDED });
             let line = |id: &i32| {
@@ -114,6 +128,11 @@ impl Started<'_> {
         });
         Condition { health: last.health, not_up }
     }
+
+    fn osd_dump(&self) -> Option<Value> {
+        let answer = self.asker.ask(r#"{"prefix":"osd dump","format":"json"}"#, ANSWER_LIMIT).ok()?;
+        serde_json::from_slice(&answer.output).ok()
+    }
 }
 
 /// What the monitor's map of OSDs says of one.
@@ -128,6 +147,17 @@ enum Osd {
 fn is_up(dump: &Value, id: i32) -> Option<Osd> {
     let osd = dump["osds"].as_array()?.iter().find(|osd| osd["osd"] == id);
     Some(osd.map_or(Osd::Unknown, |osd| if osd["up"] == 1 { Osd::Up } else { Osd::Down }))
+}
+
+/// Whether all that are up in the monitor's map of OSDs are so in this life: after a kill it takes those before for up.
+fn speaks_of(dump: &Value, lives: &Lives) -> bool {
+    let nonces = |osd: &Value| -> Option<(i32, u64)> {
+        let id = osd["osd"].as_i64().and_then(|id| i32::try_from(id).ok())?;
+        Some((id, osd["public_addrs"]["addrvec"][0]["nonce"].as_u64()?))
+    };
+    let up = |osd: &&Value| osd["up"] == 1;
+    let fits = |(id, nonce): (i32, u64)| lives.get(&id).is_none_or(|life| u64::from(*life) == nonce);
+    dump["osds"].as_array().is_some_and(|osds| osds.iter().filter(up).filter_map(nonces).all(fits))
 }
 
 /// What a cluster's status says about its readiness.
@@ -199,6 +229,19 @@ mod tests {
         let dump = json!({ "osds": [{ "osd": 0, "up": 1 }, { "osd": 1, "up": 0 }] });
         assert_eq!([0, 1, 2].map(|id| is_up(&dump, id)), [Osd::Up, Osd::Down, Osd::Unknown].map(Some));
         assert_eq!(is_up(&Value::Null, 0), None);
+    }
+
+    /// A killed cluster was well again, said `up`, before one of its OSDs had booted; then the first of them reported the
+    /// others, and they were down for a moment.
+    #[test]
+    fn osds_that_were_up_before_are_no_answer() {
+        let osd = |id: i32, up: u8, nonce: u64| json!({ "osd": id, "up": up, "public_addrs": { "addrvec": [{ "nonce": nonce }] } });
+        let lives = Lives::from([(0, 70), (1, 71)]);
+        let said = |osds: &[Value]| speaks_of(&json!({ "osds": osds }), &lives);
+        assert!(!said(&[osd(0, 1, 70), osd(1, 1, 31)]));
+        assert!(said(&[osd(0, 1, 70), osd(1, 1, 71)]));
+        assert!(said(&[osd(0, 1, 70), osd(1, 0, 31), osd(2, 1, 5)]), "one is down, one was started elsewhere");
+        assert!(!speaks_of(&Value::Null, &lives));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::cli;
 use crate::cluster_dir::{ClusterDir, Server};
 use crate::daemons::{self, ClusterConfig};
 use crate::layout::{self, MON_NAME, NewCluster, Undo};
-use crate::readiness::{Condition, Started};
+use crate::readiness::{Condition, Lives, Started};
 use crate::servers;
 use anyhow::{Context, bail};
 use rt::osd_store::StoreKind;
@@ -50,7 +50,8 @@ pub(crate) fn run(args: &cli::Up) -> anyhow::Result<()> {
         apart(&started, args, &mut undo, began, &mut signals)
     } else {
         let embedded = daemons::Embedded::start(&dir, &cluster)?;
-        let condition = match started.wait(&mut signals, || embedded.failure()) {
+        let lives = cluster.osds.iter().map(|&id| (id, daemons::osd_nonce(std::process::id(), id))).collect();
+        let condition = match started.wait(&lives, &mut signals, || embedded.failure()) {
             Ok(condition) => condition,
             Err(error) => {
                 // Where a daemon has failed, its own words say more than our waiting in vain.
@@ -209,7 +210,10 @@ fn apart(
             children.push((name.clone(), servers::spawn(dir, name, arguments)?));
             Ok(())
         })
-        .and_then(|()| started.wait(signals, || ended_early(dir, &mut children)));
+        .and_then(|()| {
+            let lives = lives(&cluster.osds, &children);
+            started.wait(&lives, signals, || ended_early(dir, &mut children))
+        });
     let condition = match ready {
         Ok(condition) => condition,
         Err(error) => {
@@ -226,6 +230,16 @@ fn apart(
     let stopped = servers::stop(dir, &dir.running()?);
     servers::abandon(&mut children);
     stopped
+}
+
+/// What the addresses of OSDs in processes of their own, or of all in one, are known by.
+fn lives(osds: &[i32], children: &[(String, Child)]) -> Lives {
+    let process = |id: i32| {
+        let of = [format!("osd.{id}"), daemons::EMBEDDED.to_owned()];
+        let (_, child) = children.iter().find(|(name, _)| of.contains(name))?;
+        Some((id, daemons::osd_nonce(child.id(), id)))
+    };
+    osds.iter().filter_map(|&id| process(id)).collect()
 }
 
 fn ended_early(dir: &ClusterDir, children: &mut [(String, Child)]) -> Option<String> {

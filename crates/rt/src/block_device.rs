@@ -7,6 +7,7 @@
 //! after every request has ended; only the thread that opened a device asks it for anything.
 #![allow(unsafe_code)]
 
+use base::Duration;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
@@ -37,7 +38,7 @@ const NO_SLOT: u64 = u64::MAX;
 const DURABLE: i32 = 2;
 
 /// How long a device may stay locked by a process that has just been killed.
-const LET_GO_LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
+const LET_GO_LIMIT: Duration = Duration::from_secs(2);
 
 /// A device.
 pub struct BlockDevice {
@@ -149,7 +150,7 @@ impl BlockDevice {
             debug_assert!(pushed.is_ok(), "two entries leave room");
         }
         if self.ring.submission().taskrun() {
-            self.take_ends()?;
+            self.with_the_bell_still(|device| device.enter(0))?;
         } else if self.unsubmitted {
             self.enter(0)?;
         }
@@ -157,11 +158,32 @@ impl BlockDevice {
         Ok(())
     }
 
-    /// The same where requests have ended that wait to be asked for. The bell is still meanwhile, as their ends come to
-    /// light at once; it would bring the thread back for nothing.
-    fn take_ends(&mut self) -> io::Result<()> {
+    /// Waits until so many of the requests in the kernel's hands have ended, at the longest for `limit`. Wakes the thread once
+    /// for all of them, where the bell would for each.
+    ///
+    /// A clock is set for the limit, which costs a virtual machine more than the wake-ups do unless the kernel's next tick
+    /// comes first.
+    pub fn wait_for(&mut self, count: usize, limit: Duration) -> io::Result<()> {
+        let count = count.min(ENTRIES as usize - self.free.len());
+        if count == 0 || !self.ring.params().is_feature_ext_arg() {
+            return Ok(());
+        }
+        let limit = types::Timespec::from(limit);
+        self.with_the_bell_still(|device| {
+            let waited = device.ring.submitter().submit_with_args(count, &types::SubmitArgs::new().timespec(&limit));
+            match waited {
+                Ok(_) => Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted || is_over(&error) => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Lets the kernel tell what has ended, by `enter`. The bell is still meanwhile, as the ends come to light at once; it
+    /// would bring the thread back for nothing.
+    fn with_the_bell_still(&mut self, enter: impl FnOnce(&BlockDevice) -> io::Result<()>) -> io::Result<()> {
         self.ring.completion().disable_eventfd();
-        let entered = self.enter(0);
+        let entered = enter(self);
         self.ring.completion().enable_eventfd();
         entered?;
         // The kernel marks first, and looks at the bell then: what ended beside this and rang nothing is marked.
@@ -216,6 +238,11 @@ fn ring() -> io::Result<IoUring> {
         Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(ENTRIES),
         other => other,
     }
+}
+
+/// Whether a wait ended because its time was over.
+fn is_over(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::TIME.raw_os_error())
 }
 
 fn libc_eintr() -> i32 {
@@ -430,6 +457,29 @@ mod tests {
             assert_eq!(ended.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), [2 * round, 2 * round + 1]);
             assert_eq!((device.in_flight(), device.free.len()), (0, ENTRIES as usize));
         }
+    }
+
+    #[test]
+    fn so_many_ends_are_waited_for_and_no_longer_than_said() {
+        let (silent, mut nothing) = (eventfd(0, EventfdFlags::CLOEXEC).expect("a counter"), [0; 8]);
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut device = BlockDevice::open(&dir.path().join("block"), 4 << 20).expect("a ring");
+        let mut ended = Vec::new();
+        device.wait_for(1, Duration::MAX).expect("there is nothing to wait for");
+        for id in 0..10 {
+            device.push(IoId(id), Io::Read { offset: id * 4096, buf: IoBuf::new(4096) });
+        }
+        device.submit().expect("the ring works");
+        device.wait_for(20, Duration::from_secs(60)).expect("ten are under way");
+        device.ended(&mut ended);
+        assert_eq!(ended.len(), 10);
+        // What never ends by itself: a read of a counter that nobody counts up.
+        let read = opcode::Read::new(types::Fd(silent.as_raw_fd()), nothing.as_mut_ptr(), 8).build().user_data(NO_SLOT);
+        // SAFETY: the buffer outlives the ring, with which the read ends.
+        unsafe { device.ring.submission().push(&read) }.expect("there is room");
+        let slot = device.free.pop().expect("all are free");
+        device.wait_for(1, Duration::from_millis(20)).expect("the time is over");
+        device.free.push(slot);
     }
 
     #[test]

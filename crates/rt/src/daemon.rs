@@ -57,9 +57,14 @@ pub trait Daemon {
         false
     }
 
-    /// How many answers its disks owe.
+    /// How many answers its disks owe that can be waited for.
     fn owed(&self) -> u64 {
         0
+    }
+
+    /// Waits until its disks have so many of them, at the longest for `limit`; `poll` gives them then.
+    fn wait_for_answers(&mut self, _count: u64, _limit: Duration) -> Result<(), DaemonFailed> {
+        Ok(())
     }
 
     /// How long its thread may stay awake after work, looking for more.

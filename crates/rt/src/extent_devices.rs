@@ -8,7 +8,7 @@
 
 use crate::block_device::{BlockDevice, Ended, ReadOnlyDevice};
 use crate::shaped_device::{ShapedDevice, device_model};
-use base::Instant;
+use base::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -186,6 +186,16 @@ impl ExtentDevices {
     /// How many requests the devices have not ended.
     pub(crate) fn in_flight(&self) -> usize {
         self.devices.0.iter().map(|(_, device)| device.in_flight()).sum()
+    }
+
+    /// Whether the one with the data can be waited for.
+    pub(crate) fn can_wait_for_data(&self) -> bool {
+        self.devices.0[0].1.is_itself()
+    }
+
+    /// Waits until the one with the data has ended so many requests, at the longest for `limit`.
+    pub(crate) fn wait_for_data(&mut self, count: usize, limit: Duration) -> io::Result<()> {
+        self.devices.0[0].1.wait_for(count, limit)
     }
 
     /// Waits until some device has ended a request.

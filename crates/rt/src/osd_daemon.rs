@@ -287,7 +287,11 @@ impl Daemon for OsdDaemon {
     }
 
     fn owed(&self) -> u64 {
-        self.store.reads_under_way()
+        self.store.reads_owed()
+    }
+
+    fn wait_for_answers(&mut self, count: u64, limit: Duration) -> Result<(), DaemonFailed> {
+        self.store.wait_for_data(count, limit).map_err(|e| self.failed(e))
     }
 
     fn linger(&self) -> Duration {

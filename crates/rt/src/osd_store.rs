@@ -9,7 +9,7 @@ use crate::extent_devices::ExtentDevices;
 use crate::image;
 use admin::counters::{Counter, Gauge};
 use base::rng::SecretRng;
-use base::{Instant, OsdId};
+use base::{Duration, Instant, OsdId};
 use bytes::Bytes;
 use osd::counters::StoreCounters;
 use osd::room::Room;
@@ -152,11 +152,22 @@ impl OsdStore {
         }
     }
 
-    /// How many reads wait for the device.
-    pub(crate) fn reads_under_way(&self) -> u64 {
+    /// How many reads wait for a device that can be waited for.
+    pub(crate) fn reads_owed(&self) -> u64 {
         match self {
-            OsdStore::Memory { .. } => 0,
-            OsdStore::Extent(drive) => drive.store.reads_under_way() as u64,
+            OsdStore::Extent(drive) if drive.devices.can_wait_for_data() => drive.store.reads_under_way() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Waits until the device has ended so many requests, at the longest for `limit`.
+    pub(crate) fn wait_for_data(&mut self, count: u64, limit: Duration) -> Result<(), String> {
+        match self {
+            OsdStore::Memory { .. } => Ok(()),
+            OsdStore::Extent(drive) => {
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                drive.devices.wait_for_data(count, limit).map_err(|e| e.to_string())
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use crate::admin_socket::AdminSocket;
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::daemon::{Daemon, DaemonFailed, Output};
-use crate::gather::Gather;
+use crate::gather::{self, Gather};
 use crate::hub::{Hub, Letter};
 use crate::linger::Linger;
 use crate::local::LocalSessions;
@@ -21,7 +21,7 @@ use crate::preemption::Preemption;
 use crate::stream::{self, ReadRoom, Stream};
 use admin::Transport;
 use base::hash::FixedHashMap;
-use base::{Instant, rng::SecretRng};
+use base::{Duration, Instant, rng::SecretRng};
 use bytes::{Bytes, BytesMut};
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -82,8 +82,6 @@ pub(crate) struct Node<D> {
     gather: Gather,
     /// Whether messages come in large crowds.
     crowded: bool,
-    /// Messages sent when the streams were written last.
-    written: u64,
     stopped: bool,
 }
 
@@ -289,7 +287,6 @@ impl<D: Daemon + 'static> Node<D> {
             read_room,
             gather,
             crowded: false,
-            written: 0,
             stopped: false,
         }
     }
@@ -304,7 +301,10 @@ impl<D: Daemon + 'static> Node<D> {
         if self.daemon.next_wakeup().is_some_and(|at| at <= now) {
             self.daemon.handle_timer(now);
         }
+        let sent = self.carried.msgr_send_messages.0;
         while self.step(&mut now)? {}
+        let ready = self.carried.msgr_send_messages.0 - sent;
+        let waited = self.wait_for_answers(&mut now, ready)?;
         while let Some(command) = self.messenger.poll_stream_command() {
             match command {
                 StreamCommand::Connect { stream, to } => drop(spawn_local(connect(stream, to, shared.clone()))),
@@ -316,26 +316,27 @@ impl<D: Daemon + 'static> Node<D> {
                 }
             }
         }
-        if !self.answers_wait(now) {
-            while let Some(id) = self.messenger.poll_dirty() {
-                self.write(now, id, shared);
-            }
+        while let Some(id) = self.messenger.poll_dirty() {
+            self.write(now, id, shared);
         }
-        let busy = self.clock.now().since(began);
+        let busy = self.clock.now().since(began).saturating_sub(waited);
         self.carried.msgr_running_total_time.0 += u64::try_from(busy.as_nanos()).unwrap_or(0);
         self.carried.msgr_active_connections.0 = self.streams.len() as u64;
         self.daemon.note_transport(&self.carried);
         Ok(())
     }
 
-    /// Whether what is to leave had better wait for what follows it.
-    fn answers_wait(&mut self, now: Instant) -> bool {
-        let ready = self.carried.msgr_send_messages.0 - self.written;
-        let waits = self.gather.waits(now, self.crowded, ready, self.daemon.owed()) && !self.stopped;
-        if !waits {
-            self.written += ready;
-        }
-        waits
+    /// Waits for the others of a crowd of which so many answers are ready, where that pays; how long it took.
+    fn wait_for_answers(&mut self, now: &mut Instant, ready: u64) -> Result<Duration, DaemonFailed> {
+        let wanted = self.gather.wanted(*now, self.crowded, ready, self.daemon.owed());
+        let Some(count) = wanted.filter(|_| !self.stopped) else { return Ok(Duration::ZERO) };
+        let began = *now;
+        self.daemon.wait_for_answers(count, gather::LIMIT)?;
+        *now = self.clock.now();
+        let took = now.since(began);
+        self.gather.waited(took);
+        while self.step(now)? {}
+        Ok(took)
     }
 
     /// Answers a request of the admin socket.

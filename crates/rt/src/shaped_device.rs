@@ -4,7 +4,7 @@
 //! is the block device itself. What is asked before anybody is served, or after, is not held back.
 
 use crate::block_device::{BlockDevice, Ended};
-use base::Instant;
+use base::{Duration, Instant};
 use device::{DeviceModel, IoKind, Shaper};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::io;
@@ -88,6 +88,16 @@ impl ShapedDevice {
         self.device.in_flight()
     }
 
+    /// Whether it ends its requests itself, and not when a model says.
+    pub(crate) fn is_itself(&self) -> bool {
+        self.shaping.is_none()
+    }
+
+    /// Waits until the device itself has ended so many requests, at the longest for `limit`.
+    pub(crate) fn wait_for(&mut self, count: usize, limit: Duration) -> io::Result<()> {
+        self.device.wait_for(count, limit)
+    }
+
     /// Waits until the device itself has ended a request.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         self.device.wait()
@@ -142,7 +152,7 @@ impl Shaping {
             return Ok(());
         }
         self.armed = next;
-        let wait = next.map_or(base::Duration::ZERO, |at| at.since(now)).max(base::Duration::from_nanos(1));
+        let wait = next.map_or(Duration::ZERO, |at| at.since(now)).max(Duration::from_nanos(1));
         let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         rustix::time::timerfd_settime(&self.alarm, TimerfdTimerFlags::empty(), &once)?;
@@ -166,7 +176,6 @@ fn modelled(io: &Io) -> Option<device::Io> {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use base::Duration;
 
     #[test]
     fn reads_take_as_long_as_the_model_says() {

@@ -478,7 +478,9 @@ mod tests {
         // SAFETY: the buffer outlives the ring, with which the read ends.
         unsafe { device.ring.submission().push(&read) }.expect("there is room");
         let slot = device.free.pop().expect("all are free");
-        device.wait_for(1, Duration::from_millis(20)).expect("the time is over");
+        let (limit, began) = (Duration::from_millis(20), std::time::Instant::now());
+        device.wait_for(1, limit).expect("the time is over");
+        assert!(began.elapsed() >= limit, "it was waited for");
         device.free.push(slot);
     }
 

@@ -103,7 +103,7 @@ pub(crate) fn release_binary() -> Result<String> {
 }
 
 /// Where cargo builds.
-fn target() -> String {
+pub(crate) fn target() -> String {
     std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned())
 }
 

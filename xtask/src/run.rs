@@ -10,18 +10,31 @@ pub(crate) fn workspace_root() -> PathBuf {
     xtask.parent().expect("xtask lies in the workspace").to_owned()
 }
 
+/// Inside `cargo xtask`, CARGO names the cargo that runs us.
+fn cargo_program() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
 /// Runs cargo in the workspace; its output is the user's.
 pub(crate) fn cargo(args: &[&str]) -> Result<()> {
-    // Inside `cargo xtask`, CARGO names the cargo that runs us.
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    run(&cargo, args)
+    run(&cargo_program(), args)
+}
+
+/// Runs cargo with these flags for the compiler, in place of those of the environment and of cargo's configuration.
+pub(crate) fn cargo_with_flags(flags: &str, args: &[&str]) -> Result<()> {
+    run_with(&[("RUSTFLAGS", flags)], &cargo_program(), args)
 }
 
 /// Runs a program in the workspace; its output is the user's. Failing is an error that names the command.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<()> {
+    run_with(&[], program, args)
+}
+
+fn run_with(environment: &[(&str, &str)], program: &str, args: &[&str]) -> Result<()> {
     let line = format!("{program} {}", args.join(" "));
     let status = Command::new(program)
         .args(args)
+        .envs(environment.iter().copied())
         .current_dir(workspace_root())
         .status()
         .with_context(|| format!("{line} does not start"))?;

@@ -1,0 +1,89 @@
+//! The release binary, laid out for what OSDs do all day: built once to count where its code goes under a stock
+//! client's reads and writes, and again by those counts (profile-guided optimisation, as rustc documents it).
+//!
+//! Owns `training` and `profiled` below the target directory. Refuses another compiler's tool for merging the counts:
+//! their format changes with every LLVM.
+
+use crate::clients::{ensure_installed, target};
+use crate::cluster::with_cluster;
+use crate::run::{cargo_with_flags, output, run, workspace_root};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// What the OSDs are counted at: how fio calls the pattern, the size of a request, and how many are under way. What
+/// takes the longest part of a build is the compiler; these take two seconds each, on either store.
+const TRAINING: [(&str, &str, &str); 6] = [
+    ("write", "1m", "8"),
+    ("read", "1m", "8"),
+    ("randwrite", "4k", "32"),
+    ("randread", "4k", "32"),
+    ("randwrite", "4k", "1"),
+    ("randread", "4k", "1"),
+];
+
+/// The system the compiler builds for, and where it lies.
+struct Compiler {
+    host: String,
+    sysroot: PathBuf,
+}
+
+impl Compiler {
+    fn of_this_build() -> Result<Self> {
+        let version = output("rustc", &["--version", "--verbose"])?;
+        let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names its host")?;
+        Ok(Self { host: host.to_owned(), sysroot: output("rustc", &["--print", "sysroot"])?.trim_end().into() })
+    }
+
+    /// The program that merges counts, installed by rustup where it is missing.
+    fn profdata(&self) -> Result<String> {
+        let tool = self.sysroot.join("lib/rustlib").join(&self.host).join("bin/llvm-profdata");
+        if !tool.exists() && run("rustup", &["component", "add", "llvm-tools"]).is_err() {
+            bail!("merging the counts takes this compiler's llvm-profdata, which rustup's component llvm-tools brings");
+        }
+        Ok(tool.to_str().context("the compiler lies below a plain name")?.to_owned())
+    }
+
+    /// Builds the binary with flags for its own code: naming the host keeps them from build scripts and macros.
+    fn build(&self, flags: &str, directory: &str) -> Result<String> {
+        let directory = format!("{}/{directory}", target());
+        let wanted = ["--release", "--quiet", "--package", "loligo", "--target", &self.host];
+        cargo_with_flags(flags, &[&["build"], &wanted[..], &["--target-dir", &directory]].concat())?;
+        Ok(format!("{directory}/{}/release/loligo", self.host))
+    }
+}
+
+/// Builds, and prints where the binary is.
+pub(crate) fn build() -> Result<()> {
+    ensure_installed()?;
+    let compiler = Compiler::of_this_build()?;
+    let profdata = compiler.profdata()?;
+    let counts = workspace_root().join(target()).join("training/counts");
+    if counts.exists() {
+        std::fs::remove_dir_all(&counts).context("the counts of an earlier build cannot be removed")?;
+    }
+    let counts = counts.to_str().context("the target directory has a plain name")?;
+    let counting = compiler.build(&format!("-Cprofile-generate={counts}"), "training")?;
+    for store in ["extent", "memory"] {
+        with_cluster(&counting, store, train)?;
+    }
+    let merged = format!("{counts}/merged.profdata");
+    run(&profdata, &["merge", "--output", &merged, counts])?;
+    let binary = compiler.build(&format!("-Cprofile-use={merged}"), "profiled")?;
+    println!("{}", Path::new(&binary).display());
+    Ok(())
+}
+
+/// Has a stock client read and write in a new cluster.
+fn train(dir: &str) -> Result<()> {
+    let conf = format!("{dir}/ceph.conf");
+    output("ceph", &["--conf", &conf, "osd", "pool", "create", "training", "32"])?;
+    for (pattern, size, depth) in TRAINING {
+        // The first pass has no time: it lays the objects out that the others read and overwrite.
+        let cluster = ["--ioengine=rados", &format!("--conf={conf}"), "--clientname=admin", "--pool=training"];
+        let shape = ["--name=training", "--nrfiles=64", "--size=256m", &format!("--rw={pattern}")];
+        let load = [&format!("--bs={size}"), &format!("--iodepth={depth}")];
+        let length: &[&str] = if pattern == "write" { &[] } else { &["--time_based", "--runtime=2"] };
+        output("fio", &[&cluster[..], &shape, &load.map(String::as_str), length].concat())?;
+    }
+    Ok(())
+}

@@ -6,9 +6,9 @@
 //! which wakes it once, where looking after its sockets meanwhile would wake it for every answer. What arrives there in
 //! that time is a crowd by then.
 //!
-//! Three rules keep that cheap. It is for crowds (`linger`): who has one request under way has its answer at once. A turn
-//! waits once. And no disk is waited for that has been slow of late: how long a wait takes, or would take, is measured all
-//! the time.
+//! Three rules keep that cheap. It is for crowds (`linger`): who has one request under way has its answer at once, and while
+//! somebody like that asks, those beside him do not wait either, as he would with them. A turn waits once. And no disk is
+//! waited for that has been slow of late: how long a wait takes, or would take, is measured all the time.
 //!
 //! Refuses to know what the answers are.
 
@@ -27,6 +27,10 @@ const COUNTED_MAX: Duration = Duration::from_millis(4);
 /// Where none is waited for, so many turns are taken to be the wait, unless the larger part is there before.
 const TURNS_MAX: u32 = 3;
 
+/// For so long somebody who asks one by one is expected to ask again. Daemons' own messages come one by one, too, but few a
+/// second.
+const ALONE_FOR: Duration = Duration::from_millis(50);
+
 /// How long the answers of a thread's crowds wait, or would.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
@@ -35,13 +39,21 @@ pub(crate) struct Gather {
     /// When a wait would have begun that was none, and the turns since.
     since: Option<Instant>,
     turns: u32,
+    /// When somebody last asked who asks one by one.
+    alone_at: Option<Instant>,
 }
 
 impl Gather {
+    /// Takes note that somebody asked who does not ask in crowds.
+    pub(crate) fn asked_alone(&mut self, now: Instant) {
+        self.alone_at = Some(now);
+    }
+
     /// For how many more answers those of a turn that ended `now` should wait, if at all: `ready` are to be written, the disk
     /// owes `owed` more.
     pub(crate) fn wanted(&mut self, now: Instant, is_crowd: bool, ready: u64, owed: u64) -> Option<u64> {
-        if is_crowd && (1..owed).contains(&ready) {
+        let beside = self.alone_at.is_some_and(|at| now.since(at) < ALONE_FOR);
+        if is_crowd && !beside && (1..owed).contains(&ready) {
             if self.average < WAIT_MAX {
                 (self.since, self.turns) = (None, 0);
                 return Some((owed - ready).div_ceil(2));
@@ -94,6 +106,14 @@ mod tests {
         assert_eq!(gather.wanted(Instant::ZERO, true, 6, 4), None, "the larger part is there");
         assert_eq!(gather.wanted(Instant::ZERO, true, 0, 6), None, "there is nothing to wait");
         assert_eq!(gather.wanted(Instant::ZERO, false, 1, 6), None, "nobody's crowd");
+    }
+
+    #[test]
+    fn nobody_waits_beside_who_asks_one_by_one() {
+        let mut gather = Gather::default();
+        gather.asked_alone(Instant::ZERO);
+        assert_eq!(gather.wanted(Instant::ZERO + ALONE_FOR / 2, true, 4, 6), None);
+        assert_eq!(gather.wanted(Instant::ZERO + ALONE_FOR, true, 4, 6), Some(1), "he seems to be done");
     }
 
     #[test]

@@ -25,14 +25,31 @@ const LARGE_CROWD: u32 = 4 * MESSAGE;
 /// More messages at a time than this count as so many: a burst should not be remembered for long.
 const MESSAGES_MAX: u32 = 64;
 
+/// How many messages are found at a time, averaged over some sixteen times that there were any.
+#[derive(Debug, Default)]
+pub(crate) struct Found(u32);
+
+impl Found {
+    /// Takes note of so many, at least one.
+    pub(crate) fn note(&mut self, messages: u64) {
+        let found = u32::try_from(messages).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX) * MESSAGE;
+        self.0 = (15 * self.0 + found) / 16;
+    }
+
+    /// Whether they come in crowds.
+    pub(crate) fn are_crowds(&self) -> bool {
+        self.0 >= CROWD
+    }
+}
+
 /// A thread's habit of staying awake.
 #[derive(Debug, Default)]
 pub(crate) struct Linger {
     /// Whether work came soon the last time that there was none.
     pays: bool,
     idle_since: Option<Instant>,
-    /// How many messages a turn finds, averaged over some sixteen turns that found any.
-    messages: u32,
+    /// By a turn.
+    found: Found,
     gives_way: bool,
 }
 
@@ -42,11 +59,10 @@ impl Linger {
         if messages == 0 {
             return;
         }
-        let found = u32::try_from(messages).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX) * MESSAGE;
-        self.messages = (15 * self.messages + found) / 16;
+        self.found.note(messages);
         self.pays = self.idle_since.replace(now).is_some_and(|since| now.since(since) < limit);
         // Between the two it stays as it is, so that the habit is not changed at every turn.
-        self.gives_way = self.messages >= if self.gives_way { CROWD } else { LARGE_CROWD };
+        self.gives_way = self.found.0 >= if self.gives_way { CROWD } else { LARGE_CROWD };
     }
 
     /// Whether whoever sends should be done sending before this thread gets their core.
@@ -57,7 +73,7 @@ impl Linger {
     /// Whether to look for more rather than sleep.
     pub(crate) fn stays_awake(&self, now: Instant, limit: Duration) -> bool {
         let soon = self.idle_since.is_some_and(|since| now.since(since) < limit);
-        self.pays && soon && self.messages < CROWD
+        self.pays && soon && !self.found.are_crowds()
     }
 }
 

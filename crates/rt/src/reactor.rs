@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::daemon::{Daemon, DaemonFailed, Output};
 use crate::gather::{self, Gather};
 use crate::hub::{Hub, Letter};
-use crate::linger::Linger;
+use crate::linger::{Found, Linger};
 use crate::local::LocalSessions;
 use crate::metrics::PageRequest;
 use crate::preemption::Preemption;
@@ -414,12 +414,20 @@ impl<D: Daemon + 'static> Node<D> {
         }
     }
 
-    /// Hands over bytes that a stream's task has read, of which `count` are new; gives how many events that made.
-    pub(crate) fn received(&mut self, id: StreamId, buffer: &mut BytesMut, count: usize) -> usize {
+    /// Hands over bytes that a stream's task has read, of which `count` are new; gives how many events that made, which
+    /// `found` counts too.
+    pub(crate) fn received(&mut self, id: StreamId, buffer: &mut BytesMut, count: usize, found: &mut Found) -> usize {
         self.carried.msgr_recv_bytes.add(count as u64);
         let (now, waiting) = (self.clock.now(), self.messenger.events_waiting());
         self.messenger.received(now, id, buffer, self.daemon.auth());
-        self.messenger.events_waiting().saturating_sub(waiting)
+        let events = self.messenger.events_waiting().saturating_sub(waiting);
+        if events > 0 {
+            found.note(events as u64);
+            if !found.are_crowds() {
+                self.gather.asked_alone(now);
+            }
+        }
+        events
     }
 
     /// A stream broke: the messenger decides what that means.

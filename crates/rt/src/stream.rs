@@ -6,6 +6,7 @@
 //! that an idle client costs none.
 
 use crate::daemon::Daemon;
+use crate::linger::Found;
 use crate::reactor::{Node, Shared};
 use admin::Transport;
 use base::Instant;
@@ -118,10 +119,10 @@ impl Stream {
 
 /// Reads until the stream ends.
 async fn read<D: Daemon + 'static>(id: StreamId, mut socket: OwnedReadHalf, shared: Rc<Shared<D>>) {
-    let mut partial = BytesMut::new();
+    let (mut partial, mut found) = (BytesMut::new(), Found::default());
     let (mut reads, mut messages) = (0, 0);
     loop {
-        let result = poll_fn(|cx| poll_read(cx, id, &mut socket, &mut partial, &shared)).await;
+        let result = poll_fn(|cx| poll_read(cx, id, &mut socket, (&mut partial, &mut found), &shared)).await;
         shared.work.notify_one();
         match result {
             Ok(brought) => (reads, messages) = (reads + 1, messages + brought),
@@ -135,12 +136,12 @@ async fn read<D: Daemon + 'static>(id: StreamId, mut socket: OwnedReadHalf, shar
 }
 
 /// Reads once and hands what came to the messenger; `partial` keeps what is no whole frame yet. Says how many messages
-/// that completed.
+/// that completed, of which `found` has the average.
 fn poll_read<D: Daemon + 'static>(
     cx: &mut Context<'_>,
     id: StreamId,
     socket: &mut OwnedReadHalf,
-    partial: &mut BytesMut,
+    (partial, found): (&mut BytesMut, &mut Found),
     shared: &Shared<D>,
 ) -> Poll<io::Result<usize>> {
     let mut node = shared.node.borrow_mut();
@@ -160,7 +161,7 @@ fn poll_read<D: Daemon + 'static>(
     let result = match read {
         Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
         Poll::Ready(Ok(count)) => {
-            let messages = node.received(id, &mut buffer, count);
+            let messages = node.received(id, &mut buffer, count, found);
             node.read_room.brought(count, messages);
             Poll::Ready(Ok(messages))
         }

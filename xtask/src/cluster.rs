@@ -18,6 +18,7 @@ pub(crate) fn with_cluster(loligo: &str, store: &str, chore: impl FnOnce(&str) -
     let started = run(loligo, &["up", "--dir", dir, "--store", store, "--processes", "--detach", "--port", &port]);
     let done = started.and_then(|()| chore(dir));
     let down = run(loligo, &["down", "--dir", dir]);
-    std::fs::remove_dir_all(&path).with_context(|| format!("{dir} cannot be removed"))?;
-    done.and(down)
+    let removed = std::fs::remove_dir_all(&path).with_context(|| format!("{dir} cannot be removed"));
+    // The first failure is the cause; later ones follow from it.
+    done.and(down).and(removed)
 }

@@ -2,16 +2,16 @@
 //! client's reads and writes, and again by those counts (profile-guided optimisation, as rustc documents it).
 //!
 //! Owns `training` and `profiled` below the target directory. Refuses another compiler's tool for merging the counts:
-//! their format changes with every LLVM.
+//! it may not read their format.
 
 use crate::clients::{ensure_installed, target};
 use crate::cluster::with_cluster;
 use crate::run::{cargo_with_flags, output, run, workspace_root};
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// What the OSDs are counted at: how fio calls the pattern, the size of a request, and how many are under way. What
-/// takes the longest part of a build is the compiler; these take two seconds each, on either store.
+/// What the OSDs are counted at: how fio calls the pattern, the size of a request, and how many are under way. They
+/// take a few seconds each; the compiler takes minutes.
 const TRAINING: [(&str, &str, &str); 6] = [
     ("write", "1m", "8"),
     ("read", "1m", "8"),
@@ -69,7 +69,7 @@ pub(crate) fn build() -> Result<()> {
     let merged = format!("{counts}/merged.profdata");
     run(&profdata, &["merge", "--output", &merged, counts])?;
     let binary = compiler.build(&format!("-Cprofile-use={merged}"), "profiled")?;
-    println!("{}", Path::new(&binary).display());
+    println!("{binary}");
     Ok(())
 }
 

@@ -35,9 +35,9 @@ use cli::{Cli, Verb};
 use cluster_dir::ClusterDir;
 use std::process::ExitCode;
 
-#[cfg(feature = "mimalloc")]
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn run(verb: &Verb) -> anyhow::Result<()> {
     if matches!(verb, Verb::Up(_) | Verb::Mon(_) | Verb::Osd(_) | Verb::Serve(_)) {

@@ -17,6 +17,68 @@ pub fn crc32c(seed: u32, data: &[u8]) -> u32 {
     !crc32c::crc32c_append(!seed, data)
 }
 
+/// What [`joined`] counts in.
+pub const JOINED_BYTES: usize = 4096;
+
+/// The checksum, from [`CRC_SEED`], of two pieces one after the other, from the checksum of each from the same seed. The
+/// second piece is so many times [`JOINED_BYTES`] long. Takes 4 reads of a table for each of these.
+pub fn joined(first: u32, second: u32, blocks: usize) -> u32 {
+    // What the seed does to the second piece's checksum, the first one's does instead; both are linear.
+    (0..blocks).fold(first ^ CRC_SEED, |crc, _| past_a_block(crc)) ^ second
+}
+
+/// What a state becomes as it passes a block of zeros.
+fn past_a_block(crc: u32) -> u32 {
+    let byte = |n: usize| PAST_A_BLOCK[n][(crc >> (8 * n) & 0xFF) as usize];
+    byte(0) ^ byte(1) ^ byte(2) ^ byte(3)
+}
+
+/// By the state's bytes, lowest first.
+static PAST_A_BLOCK: [[u32; 256]; 4] = {
+    // What each bit becomes as it passes one byte, then 2, 4, and so on.
+    let mut bits = [0; 32];
+    let mut bit = 0;
+    while bit < 32 {
+        bits[bit] = 1 << bit;
+        let mut step = 0;
+        while step < 8 {
+            bits[bit] = if bits[bit] & 1 == 1 { (bits[bit] >> 1) ^ POLYNOMIAL } else { bits[bit] >> 1 };
+            step += 1;
+        }
+        bit += 1;
+    }
+    let mut bytes = 1;
+    while bytes < JOINED_BYTES {
+        let once = bits;
+        bit = 0;
+        while bit < 32 {
+            bits[bit] = mapped(&once, once[bit]);
+            bit += 1;
+        }
+        bytes *= 2;
+    }
+    let mut table = [[0; 256]; 4];
+    let mut at = 0;
+    while at < 4 * 256 {
+        table[at / 256][at % 256] = mapped(&bits, ((at % 256) as u32) << (8 * (at / 256)));
+        at += 1;
+    }
+    table
+};
+
+/// A state under a linear map, which is given by what becomes of each bit.
+const fn mapped(bits: &[u32; 32], state: u32) -> u32 {
+    let (mut sum, mut left) = (0, state);
+    while left != 0 {
+        sum ^= bits[left.trailing_zeros() as usize];
+        left &= left - 1;
+    }
+    sum
+}
+
+/// Castagnoli's, lowest power in the highest bit.
+const POLYNOMIAL: u32 = 0x82F6_3B78;
+
 /// From this size on folding pays.
 const FOLDED_BYTES_MIN: usize = 128;
 
@@ -40,7 +102,7 @@ mod tests {
     /// Bit by bit, from the polynomial alone.
     fn reference(seed: u32, data: &[u8]) -> u32 {
         data.iter().fold(seed, |crc, &byte| {
-            (0..8).fold(crc ^ u32::from(byte), |c, _| if c & 1 == 1 { (c >> 1) ^ 0x82F6_3B78 } else { c >> 1 })
+            (0..8).fold(crc ^ u32::from(byte), |c, _| if c & 1 == 1 { (c >> 1) ^ POLYNOMIAL } else { c >> 1 })
         })
     }
 
@@ -51,6 +113,16 @@ mod tests {
             for seed in [0, CRC_SEED, 0x1234_5678] {
                 assert_eq!(crc32c(seed, &data[..len]), reference(seed, &data[..len]), "len {len} seed {seed:#x}");
             }
+        }
+    }
+
+    #[test]
+    fn of_two_pieces_the_checksums_join() {
+        let data: Vec<u8> = (0..5 * JOINED_BYTES + 99).map(|i| (i * 31 + i / 255) as u8).collect();
+        for (at, blocks) in [(99, 5), (99 + JOINED_BYTES, 4), (99 + 4 * JOINED_BYTES, 1), (data.len(), 0)] {
+            let (first, second) = data.split_at(at);
+            let sums = [first, second, &data].map(|piece| crc32c(CRC_SEED, piece));
+            assert_eq!(joined(sums[0], sums[1], blocks), sums[2], "{blocks} blocks behind {at} bytes");
         }
     }
 

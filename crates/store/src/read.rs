@@ -143,6 +143,9 @@ pub struct ObjectView {
     pub attrs: Vec<(Bytes, Bytes)>,
     /// A buffer per extent asked for; shorter where the object ends.
     pub data: Vec<Bytes>,
+    /// The checksum of each of these (crc32c from `CRC_SEED`) where it is known from when it was written, in whole blocks:
+    /// whoever has it travel with the data vouches for all the way. None at all where a store keeps no checksums.
+    pub sums: Vec<Option<u32>>,
     /// A list per range asked for: the parts that hold data, in order, cut off at the object's end.
     pub allocated: Vec<Vec<Extent>>,
     /// The map's header.

@@ -88,7 +88,7 @@ fn request() -> impl Strategy<Value = OsdOp> {
 }
 
 fn reply() -> impl Strategy<Value = OsdOpReply> {
-    let outcomes = vec((item(), any::<i32>()).prop_map(|(item, result)| OpOutcome { item, result }), 0..5);
+    let outcomes = vec((item(), any::<i32>()).prop_map(|(item, result)| OpOutcome { item, result, sum: None }), 0..5);
     let redirect = proptest::option::of((locator(), blob(9)));
     let rest = (any::<u64>(), any::<i32>(), any::<u32>(), any::<i32>(), any::<u64>(), any::<[u64; 3]>());
     (blob(30), pg(), eversion(), eversion(), outcomes, redirect, rest).prop_map(

@@ -49,13 +49,14 @@ fn sane_truncation(size: u64, seq: u32) -> (u64, u32) {
 }
 
 pub(super) fn read(x: &mut Execution, item: &OsdOpItem) -> Step {
-    let mut data = x.take_data();
+    let (mut data, sum) = x.take_summed_data();
     let readable = readable_size(x, item).saturating_sub(item.range().0);
     x.result = 0;
     if readable == 0 {
         return NOTHING;
     }
     require_stored(x)?;
+    x.output_sum = sum.filter(|_| data.len() as u64 <= readable);
     data.truncate(usize::try_from(readable).unwrap_or(usize::MAX));
     Ok(data)
 }

@@ -165,6 +165,8 @@ pub struct Execution<'a> {
     pub(crate) result: i32,
     /// What goes back to the client with an op that fails; of those only class methods have something to say.
     pub(crate) failed_output: Bytes,
+    /// The checksum of what an op gives out, where the store knows it.
+    pub(super) output_sum: Option<u32>,
     /// How many ops have run, with those inside class methods.
     pub(crate) ops_done: u32,
     /// What is to be done about watches once the changes are durable.
@@ -193,6 +195,7 @@ impl<'a> Execution<'a> {
             changes: Vec::new(),
             result: 0,
             failed_output: Bytes::new(),
+            output_sum: None,
             ops_done: 0,
             effects: Vec::new(),
             restored: None,
@@ -205,8 +208,14 @@ impl<'a> Execution<'a> {
 
     /// The next of the data that the plan had read.
     pub(super) fn take_data(&mut self) -> Bytes {
+        self.take_summed_data().0
+    }
+
+    /// The same with its checksum, where the store knows it.
+    pub(super) fn take_summed_data(&mut self) -> (Bytes, Option<u32>) {
         self.taken.data += 1;
-        self.view.data.get(self.taken.data - 1).cloned().unwrap_or_default()
+        let at = self.taken.data - 1;
+        (self.view.data.get(at).cloned().unwrap_or_default(), self.view.sums.get(at).copied().flatten())
     }
 
     /// The next of the allocations that the plan had read.

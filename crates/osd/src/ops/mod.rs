@@ -231,6 +231,7 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
             match x.step(item) {
                 Ok(out) => {
                     outcome.item.payload = out;
+                    outcome.sum = x.output_sum.take();
                     outcome.result = x.result;
                 }
                 Err(Stop::Fail(code)) => {
@@ -285,7 +286,7 @@ fn conclude(mut x: Execution<'_>, mut outcomes: Vec<OpOutcome>, user_modified: b
 
 /// The request's ops with nothing done: parameters echoed, nothing out.
 pub fn bare_outcomes(ops: &[OsdOpItem]) -> Vec<OpOutcome> {
-    let bare = |item: &OsdOpItem| OpOutcome { item: OsdOpItem { payload: Bytes::new(), ..*item }, result: 0 };
+    let bare = |item: &OsdOpItem| OpOutcome::of(OsdOpItem { payload: Bytes::new(), ..*item });
     ops.iter().map(bare).collect()
 }
 
@@ -294,7 +295,7 @@ fn bound_outputs(outcomes: &mut [OpOutcome], result: i32) -> i32 {
     let mut result = result;
     for outcome in outcomes {
         if outcome.item.payload.len() > WRITE_REPLY_BYTES_MAX {
-            outcome.item.payload = Bytes::new();
+            (outcome.item.payload, outcome.sum) = (Bytes::new(), None);
             outcome.result = Errno::EOVERFLOW.code();
             result = Errno::EOVERFLOW.code();
         }

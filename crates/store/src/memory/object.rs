@@ -94,6 +94,7 @@ impl Object {
             size: self.size,
             attrs,
             data: want.data.iter().map(|e| self.read(*e)).collect(),
+            sums: Vec::new(),
             allocated: want.allocated.iter().map(|e| self.allocated(*e)).collect(),
             omap_header: if want.omap_header { self.omap_header.clone() } else { Bytes::new() },
             omap: want.omap.iter().map(|w| self.omap_part(w)).collect(),

@@ -1,6 +1,7 @@
 //! The engine with a disk that forgets, driven step by step.
 
 use crate::disk::{Disk, Still};
+use base::checksum::{CRC_SEED, crc32c};
 use base::{Instant, OsdId, Rng};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -137,7 +138,17 @@ impl Driven {
         }
     }
 
+    /// The answer as a store gives it that keeps no checksums.
     pub(crate) fn ask(&mut self, request: ReadRequest) -> Result<ReadResult, StoreError> {
+        let mut result = self.ask_with_sums(request);
+        if let Ok(ReadResult::Object(view)) = &mut result {
+            view.sums.clear();
+        }
+        result
+    }
+
+    /// The answer, whose checksums are those of the data.
+    pub(crate) fn ask_with_sums(&mut self, request: ReadRequest) -> Result<ReadResult, StoreError> {
         self.next_read += 1;
         let id = ReadId(self.next_read);
         self.store.submit_read(Instant::ZERO, id, request);
@@ -145,7 +156,10 @@ impl Driven {
         loop {
             while let Some(completion) = self.store.poll_completion() {
                 match completion {
-                    Completion::Read(done, result) if done == id => return result,
+                    Completion::Read(done, result) if done == id => {
+                        result.iter().for_each(check_sums);
+                        return result;
+                    }
                     other => self.completions.push_back(other),
                 }
             }
@@ -229,6 +243,15 @@ pub(crate) fn contents(collection: CollectionId, ask: Ask<'_>) -> Option<Vec<(St
         from = next;
         if from.is_none() {
             return Some(out);
+        }
+    }
+}
+
+/// Checksums that come with data are those of the data.
+fn check_sums(result: &ReadResult) {
+    if let ReadResult::Object(view) = result {
+        for (data, sum) in view.data.iter().zip(&view.sums) {
+            assert!(sum.is_none_or(|sum| sum == crc32c(CRC_SEED, data)), "of {} bytes", data.len());
         }
     }
 }

@@ -543,6 +543,44 @@ fn a_device_is_told_of_what_is_free_when_nobody_works() {
     assert_clean(&driven.close(), "at the end");
 }
 
+/// They come from the blocks' own: out of the log, out of the cache, from the device in one piece and in several.
+#[test]
+fn whole_blocks_come_with_their_checksum() {
+    let mut driven = Driven::open(formatted(DEVICE_BYTES, LOG_BYTES), roomy(), Rng::new(1));
+    let (id, blocks) = (collection(1), 32);
+    driven.commit(Transaction::create(id)).expect("new");
+    let mut rng = Rng::new(2);
+    for index in (0..blocks).rev().chain([3, 9]) {
+        let mut t = Transaction::new(id);
+        let data: Vec<u8> = (0..BLOCK).map(|_| rng.below(256) as u8).collect();
+        t.push(&object(1), Op::Write(index * BLOCK, data.into()));
+        driven.commit(t).expect("there is room");
+    }
+    let mut t = Transaction::new(id);
+    t.push(&object(1), Op::Write(blocks * BLOCK, vec![1; 100].into()));
+    driven.commit(t).expect("there is room");
+    let has_sum = |driven: &mut Driven, offset: u64, len: u64, uncached: bool| {
+        let want = ObjectWant { data: vec![Extent { offset, len }], uncached, ..ObjectWant::default() };
+        let request = ReadRequest { collection: id, what: ReadWhat::Object(object(1), want) };
+        let Ok(ReadResult::Object(view)) = driven.ask_with_sums(request) else { panic!("it is there") };
+        view.sums[0].is_some()
+    };
+    for in_place in [false, true] {
+        for (uncached, index) in
+            [true, false, false].into_iter().flat_map(|uncached| (0..8).map(move |n| (uncached, n)))
+        {
+            for count in [1, 2, 8, blocks - index] {
+                assert!(has_sum(&mut driven, index * BLOCK, count * BLOCK, uncached), "{in_place} {index} {count}");
+            }
+            let parts = [(1, BLOCK), (0, BLOCK - 1), (0, 2 * BLOCK - 1), (BLOCK - 1, 2), (0, u64::MAX)];
+            for (from, len) in parts {
+                assert!(!has_sum(&mut driven, index * BLOCK + from, len, uncached), "{in_place} {index} {from} {len}");
+            }
+        }
+        driven.checkpoint();
+    }
+}
+
 /// What is read at once is kept as it came, where there is room for so much, and serves whoever asks for any of it.
 #[test]
 fn long_reads_are_kept_until_what_they_read_changes() {

@@ -30,7 +30,7 @@ pub trait Body: Sized {
     /// The sections of a message of this type.
     fn payload(front: Bytes, data: Bytes) -> Payload {
         let (kind, version, compat) = (Self::KIND, Self::VERSION, Self::COMPAT);
-        Payload { kind, version, compat, front, middle: Bytes::new(), data }
+        Payload { kind, version, compat, front, middle: Bytes::new(), data, data_sum: None }
     }
 
     /// Refuses what only newer readers may read.

@@ -192,4 +192,7 @@ pub struct Payload {
     pub middle: Bytes,
     /// The third section: bulk data.
     pub data: Bytes,
+    /// Its checksum (crc32c from `CRC_SEED`), where the sender knows it without looking at the data. It then travels with
+    /// the data as it is: what changed the data since will be found by the receiver.
+    pub data_sum: Option<u32>,
 }

@@ -19,6 +19,15 @@ pub struct OpOutcome {
     pub item: OsdOpItem,
     /// 0 or more, or an errno negated.
     pub result: i32,
+    /// The checksum of what came out, where it is known; see [`Payload::data_sum`].
+    pub sum: Option<u32>,
+}
+
+impl OpOutcome {
+    /// An operation that went well.
+    pub fn of(item: OsdOpItem) -> OpOutcome {
+        OpOutcome { item, result: 0, sum: None }
+    }
 }
 
 /// The answer to a request.
@@ -54,10 +63,7 @@ impl OsdOpReply {
     /// An answer to `request` with no outcomes of single operations: as Ceph's OSDs answer errors and plain writes,
     /// each operation with result 0 and nothing out.
     pub fn to(request: &OsdOp, result: i32, map_epoch: Epoch) -> OsdOpReply {
-        let bare = |item: &OsdOpItem| OpOutcome {
-            item: OsdOpItem { payload: Bytes::new(), op: item.op, flags: item.flags, args: item.args },
-            result: 0,
-        };
+        let bare = |item: &OsdOpItem| OpOutcome::of(OsdOpItem { payload: Bytes::new(), ..*item });
         let kept = request.flags.without(RequestFlags::ONDISK | RequestFlags::ONNVRAM | RequestFlags::ACK);
         OsdOpReply {
             object: request.object.clone(),
@@ -110,7 +116,7 @@ impl Body for OsdOpReply {
         for _ in 0..count {
             let (mut item, len) = OsdOpItem::decode_head(d)?;
             item.payload = data.take(len)?;
-            ops.push(OpOutcome { item, result: 0 });
+            ops.push(OpOutcome::of(item));
         }
         let retry_attempt = d.i32()?;
         for outcome in &mut ops {
@@ -153,6 +159,9 @@ impl Body for OsdOpReply {
         e.u64(self.user_version);
         e.put(&self.redirect);
         self.trace.into_iter().for_each(|word| e.u64(word));
-        Self::payload(e.finish(), join(&mut self.ops, |outcome| &mut outcome.item.payload))
+        let mut full = self.ops.iter().filter(|outcome| !outcome.item.payload.is_empty());
+        let data_sum = full.next().and_then(|one| one.sum).filter(|_| full.next().is_none());
+        let data = join(&mut self.ops, |outcome| &mut outcome.item.payload);
+        Payload { data_sum, ..Self::payload(e.finish(), data) }
     }
 }

@@ -387,14 +387,14 @@ impl FrameWriter {
     pub fn control<C: Control>(&mut self, out: &mut SendQueue, payload: &C) {
         let (payload, empty) = (payload.to_bytes(), Bytes::new());
         if self.transcript.is_none() {
-            return self.frame(out, C::TAG, &payload, [&empty; 3]);
+            return self.frame(out, C::TAG, &payload, [&empty; 3], None);
         }
         let mut alone = SendQueue::default();
-        self.frame(&mut alone, C::TAG, &payload, [&empty; 3]);
+        self.frame(&mut alone, C::TAG, &payload, [&empty; 3], None);
         alone.take().iter().for_each(|piece| self.raw(out, piece));
     }
 
-    /// Writes a message.
+    /// Writes a message. Where the data's checksum is known, it goes out as that.
     pub fn message(
         &mut self,
         out: &mut SendQueue,
@@ -402,11 +402,12 @@ impl FrameWriter {
         front: &Bytes,
         middle: &Bytes,
         data: &Bytes,
+        data_sum: Option<u32>,
     ) {
-        self.frame(out, Tag::Message, &header.to_wire(), [front, middle, data]);
+        self.frame(out, Tag::Message, &header.to_wire(), [front, middle, data], data_sum);
     }
 
-    fn frame(&mut self, out: &mut SendQueue, tag: Tag, first: &[u8], rest: [&Bytes; 3]) {
+    fn frame(&mut self, out: &mut SendQueue, tag: Tag, first: &[u8], rest: [&Bytes; 3], last_sum: Option<u32>) {
         let count = rest.iter().rposition(|segment| !segment.is_empty()).map_or(1, |last| last + 2);
         let mut lens = [first.len(), 0, 0, 0];
         for (len, segment) in lens[1..].iter_mut().zip(rest) {
@@ -415,7 +416,7 @@ impl FrameWriter {
         let preamble = preamble(tag, count, lens);
         match &mut self.cipher {
             Some(cipher) => write_secure(cipher.as_mut(), out, &preamble, first, &rest[..count - 1]),
-            None => write_crc(out, &preamble, first, &rest[..count - 1]),
+            None => write_crc(out, &preamble, first, &rest[..count - 1], last_sum.filter(|_| count == SEGMENTS_MAX)),
         }
     }
 }
@@ -434,7 +435,7 @@ fn preamble(tag: Tag, count: usize, lens: [usize; SEGMENTS_MAX]) -> [u8; PREAMBL
     out
 }
 
-fn write_crc(out: &mut SendQueue, preamble: &[u8], first: &[u8], rest: &[&Bytes]) {
+fn write_crc(out: &mut SendQueue, preamble: &[u8], first: &[u8], rest: &[&Bytes], last_sum: Option<u32>) {
     let copied = |segment: &Bytes| segment.len() < limits::ATTACH_BYTES_MIN;
     let copy: usize = rest.iter().filter(|segment| copied(segment)).map(|segment| segment.len()).sum();
     let mut buf = out.buffer(PREAMBLE_LEN + first.len() + CRC_LEN + copy + CRC_EPILOGUE_LEN);
@@ -448,8 +449,11 @@ fn write_crc(out: &mut SendQueue, preamble: &[u8], first: &[u8], rest: &[&Bytes]
     }
     let mut epilogue = [0; CRC_EPILOGUE_LEN];
     epilogue[0] = STATUS_COMPLETE;
-    for (segment, crc) in rest.iter().zip(epilogue[1..].chunks_exact_mut(CRC_LEN)) {
-        crc.copy_from_slice(&crc32c(CRC_SEED, segment).to_le_bytes());
+    for (index, (segment, crc)) in rest.iter().zip(epilogue[1..].chunks_exact_mut(CRC_LEN)).enumerate() {
+        let known = last_sum.filter(|_| index + 1 == rest.len());
+        let sum = known.unwrap_or_else(|| crc32c(CRC_SEED, segment));
+        debug_assert_eq!(sum, crc32c(CRC_SEED, segment), "who knew it knew it wrong");
+        crc.copy_from_slice(&sum.to_le_bytes());
         if copied(segment) {
             buf.put_slice(segment);
         } else {

@@ -1,13 +1,13 @@
 //! Reads on their way: pieces that come from the device, put together when the last has come.
 //!
 //! Owns the assembly of answers, and the check of every block's checksum. A range that came in one piece is answered
-//! with a slice of the buffer it was read into.
+//! with a slice of the buffer it was read into, and whole blocks with their checksum.
 
 use crate::contract::{Completion, ReadId, StoreError};
 use crate::extent::layout::BLOCK;
 use crate::extent::objects::view::{Answer, Piece};
 use crate::read::ReadResult;
-use base::checksum::{CRC_SEED, crc32c};
+use base::checksum::{CRC_SEED, crc32c, joined};
 use base::hash::FixedHashMap;
 use bytes::{Bytes, BytesMut};
 use wire::Malformed;
@@ -88,7 +88,8 @@ impl Jobs {
         let came = match data.and_then(|data| check(&data, crcs).map(|()| data)) {
             Ok(data) => {
                 let part = data.slice(*skip..*skip + *len);
-                job.data[id.range][id.piece] = Piece::Ready(part);
+                let sum = (part.len() == data.len()).then(|| sum_of(crcs));
+                job.data[id.range][id.piece] = Piece::Ready { data: part, sum };
                 if job.keeps { Came::ToKeep(data) } else { Came::Good }
             }
             Err(error) => {
@@ -112,8 +113,8 @@ pub(crate) fn check(data: &[u8], crcs: &[u32]) -> Result<(), StoreError> {
 fn finish(job: Job) -> Completion {
     let result = job.result.map(|mut result| {
         if let ReadResult::Object(view) = &mut result {
-            for (to, pieces) in view.data.iter_mut().zip(job.data) {
-                *to = join(pieces);
+            for ((data, sum), pieces) in view.data.iter_mut().zip(&mut view.sums).zip(job.data) {
+                (*data, *sum) = join(pieces);
             }
         }
         result
@@ -121,16 +122,27 @@ fn finish(job: Job) -> Completion {
     Completion::Read(job.id, result)
 }
 
-fn join(pieces: Vec<Piece>) -> Bytes {
-    let ready = |piece| match piece {
-        Piece::Ready(data) => data,
+/// A range from its pieces, and its checksum where each piece has one.
+fn join(pieces: Vec<Piece>) -> (Bytes, Option<u32>) {
+    let mut ready = pieces.into_iter().map(|piece| match piece {
+        Piece::Ready { data, sum } => (data, sum),
         Piece::Stored { .. } => unreachable!("all pieces have come"),
-    };
-    if pieces.len() == 1 {
-        return pieces.into_iter().map(ready).next().unwrap_or_default();
+    });
+    let Some((first, mut sum)) = ready.next() else { return (Bytes::new(), None) };
+    if ready.len() == 0 {
+        return (first, sum);
     }
-    let pieces: Vec<Bytes> = pieces.into_iter().map(ready).collect();
-    let mut joined = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
-    pieces.into_iter().for_each(|data| joined.extend_from_slice(&data));
-    joined.freeze()
+    let others: Vec<(Bytes, Option<u32>)> = ready.collect();
+    let mut all = BytesMut::with_capacity(first.len() + others.iter().map(|(data, _)| data.len()).sum::<usize>());
+    all.extend_from_slice(&first);
+    for (data, next) in others {
+        sum = sum.zip(next).map(|(sum, next)| joined(sum, next, data.len() / BLOCK as usize));
+        all.extend_from_slice(&data);
+    }
+    (all.freeze(), sum)
+}
+
+/// The checksum of consecutive blocks, from theirs.
+fn sum_of(crcs: &[u32]) -> u32 {
+    crcs.iter().copied().reduce(|sum, crc| joined(sum, crc, 1)).unwrap_or(CRC_SEED)
 }

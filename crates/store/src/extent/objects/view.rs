@@ -5,6 +5,7 @@
 
 use crate::contract::StoreError;
 use crate::extent::layout::BLOCK;
+use crate::extent::objects::block_map::Mapped;
 use crate::extent::objects::object::Object;
 use crate::extent::state::collection::Stretch;
 use crate::extent::state::db::{Db, Found};
@@ -15,6 +16,7 @@ use crate::read::{
     AttrsWant, Extent, ListEntry, ListWant, ObjectView, ObjectWant, OmapPart, OmapWant, ReadRequest, ReadResult,
     ReadWhat,
 };
+use base::checksum::joined;
 use bytes::Bytes;
 
 /// Of ranges up to this long, single blocks are looked for in the cache; of longer ones only runs.
@@ -27,7 +29,12 @@ const READ_BLOCKS_MAX: usize = 1024;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Piece {
     /// In memory.
-    Ready(Bytes),
+    Ready {
+        /// The part.
+        data: Bytes,
+        /// Its checksum, where it is whole blocks and not a hole.
+        sum: Option<u32>,
+    },
     /// On the device, in consecutive blocks.
     Stored {
         /// The first.
@@ -100,6 +107,7 @@ fn view(db: &mut Db, object: &Object, want: &ObjectWant) -> Result<ObjectView, F
         size: object.size,
         attrs,
         data: vec![Bytes::new(); want.data.len()],
+        sums: vec![None; want.data.len()],
         allocated: want.allocated.iter().map(|extent| allocated(object, *extent)).collect(),
         omap_header: if want.omap_header { object.omap_header.clone() } else { Bytes::new() },
         omap: want.omap.iter().map(|want| omap_part(db, object, want)).collect::<Result<_, _>>()?,
@@ -127,7 +135,7 @@ fn plan(db: &mut Db, object: &Object, extent: Extent, uncached: bool) -> Vec<Pie
     let mut hole = 0;
     let flush_hole = |hole: &mut usize, pieces: &mut Vec<Piece>| {
         if *hole > 0 {
-            pieces.push(Piece::Ready(vec![0; core::mem::take(hole)].into()));
+            pieces.push(Piece::Ready { data: vec![0; core::mem::take(hole)].into(), sum: None });
         }
     };
     while at < end {
@@ -143,9 +151,11 @@ fn plan(db: &mut Db, object: &Object, extent: Extent, uncached: bool) -> Vec<Pie
             false => db.data_in_memory(mapped.block, long),
         };
         if let Some(data) = kept {
-            let blocks = in_a_row(object, index, mapped.block, data.len() as u64 / BLOCK);
-            let len = ((blocks * BLOCK) as usize - from).min((end - at) as usize);
-            pieces.push(Piece::Ready(data.slice(from..from + len)));
+            let max = (data.len() as u64 / BLOCK).min(end.div_ceil(BLOCK) - index);
+            let (blocks, sum) = in_a_row(object, index, mapped, max);
+            let whole = (blocks * BLOCK) as usize;
+            let len = (whole - from).min((end - at) as usize);
+            pieces.push(Piece::Ready { data: data.slice(from..from + len), sum: (len == whole).then_some(sum) });
             at += len as u64;
             continue;
         }
@@ -164,10 +174,12 @@ fn plan(db: &mut Db, object: &Object, extent: Extent, uncached: bool) -> Vec<Pie
     pieces
 }
 
-/// How many blocks of an object, from one on, lie one after the other on the device, `max` at the most.
-fn in_a_row(object: &Object, index: u64, block: u64, max: u64) -> u64 {
-    let follows = |ahead: &u64| object.blocks.mapped(index + ahead).is_some_and(|mapped| mapped.block == block + ahead);
-    1 + (1..max).take_while(follows).count() as u64
+/// How many blocks of an object, from a mapped one on, lie one after the other on the device, `max` at the most; and the
+/// checksum of them all.
+fn in_a_row(object: &Object, index: u64, first: Mapped, max: u64) -> (u64, u32) {
+    let follows = |ahead: u64| object.blocks.mapped(index + ahead).filter(|next| next.block == first.block + ahead);
+    let others = (1..max).map_while(follows);
+    others.fold((1, first.crc), |(blocks, sum), next| (blocks + 1, joined(sum, next.crc, 1)))
 }
 
 fn omap_part(db: &mut Db, object: &Object, want: &OmapWant) -> Result<OmapPart, Fault> {

@@ -66,7 +66,7 @@ proptest! {
         let sent: Vec<[Bytes; 3]> =
             sizes.iter().map(|&(f, m, d)| [bytes(f, 1), bytes(m, 2), bytes(d, 3)]).collect();
         for (i, [front, middle, data]) in sent.iter().enumerate() {
-            writer.message(&mut out, &header(i as u64), front, middle, data);
+            writer.message(&mut out, &header(i as u64), front, middle, data, None);
             writer.control(&mut out, &ident());
         }
         let wire = bytes_of(&mut out);
@@ -84,7 +84,7 @@ proptest! {
     fn damage_never_goes_unnoticed(secure: bool, at: prop::sample::Index, bit in 0u8..8) {
         let (mut writer, mut reader) = pair(secure);
         let mut out = SendQueue::default();
-        writer.message(&mut out, &header(1), &Bytes::from_static(&[5; 99]), &Bytes::new(), &Bytes::from_static(&[6; 50]));
+        writer.message(&mut out, &header(1), &Bytes::from_static(&[5; 99]), &Bytes::new(), &Bytes::from_static(&[6; 50]), None);
         let mut wire = bytes_of(&mut out);
         let at = at.index(wire.len());
         wire[at] ^= 1 << bit;
@@ -145,7 +145,7 @@ fn lengths_are_refused_before_the_body_is_awaited() {
 fn an_aborted_frame_is_skipped() {
     let (mut writer, mut reader) = pair(false);
     let mut out = SendQueue::default();
-    writer.message(&mut out, &header(1), &Bytes::from_static(b"front"), &Bytes::new(), &Bytes::new());
+    writer.message(&mut out, &header(1), &Bytes::from_static(b"front"), &Bytes::new(), &Bytes::new(), None);
     let mut wire = bytes_of(&mut out);
     let status = wire.len() - CRC_EPILOGUE_LEN;
     wire[status] = STATUS_ABORTED;
@@ -161,7 +161,7 @@ fn large_data_is_attached_and_want_names_the_rest() {
     let (mut writer, mut reader) = pair(false);
     let mut out = SendQueue::default();
     let data = Bytes::from(vec![9; 1 << 20]);
-    writer.message(&mut out, &header(1), &Bytes::new(), &Bytes::new(), &data);
+    writer.message(&mut out, &header(1), &Bytes::new(), &Bytes::new(), &data, None);
     let pieces = out.take();
     assert_eq!(pieces.len(), 3);
     assert_eq!(pieces[1].as_ptr(), data.as_ptr());
@@ -178,7 +178,7 @@ fn where_large_data_begins_is_known_as_soon_as_the_preamble_is() {
         let (mut writer, mut reader) = pair(secure);
         let (front, middle, data) = (vec![1; 77], vec![2; 5], vec![3; DATA_BYTES_MIN]);
         let mut out = SendQueue::default();
-        writer.message(&mut out, &header(1), &front.into(), &middle.into(), &data.into());
+        writer.message(&mut out, &header(1), &front.into(), &middle.into(), &data.into(), None);
         let wire = bytes_of(&mut out);
         let mut buf = BytesMut::from(&wire[..PREAMBLE_LEN - 1]);
         assert!(reader.next(&mut buf).unwrap().is_none() && reader.data_at().is_none());

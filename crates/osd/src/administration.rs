@@ -52,6 +52,11 @@ impl Osd {
         self.transport = *counts;
     }
 
+    /// Clients' reads answered since the counters were last reset.
+    pub fn reads(&self) -> u64 {
+        self.core.counters.op_r.0
+    }
+
     /// The monitor's part of the options has changed.
     pub(crate) fn take_central_config(&mut self, options: BTreeMap<String, String>) {
         self.core.settings.replace_central(options);

@@ -62,8 +62,18 @@ pub trait Daemon {
         0
     }
 
-    /// Waits until its disks have so many of them, at the longest for `limit`; `poll` gives them then.
-    fn wait_for_answers(&mut self, _count: u64, _limit: Duration) -> Result<(), DaemonFailed> {
+    /// The group of commits that is on its way to its disk, by number, where that can be waited for.
+    fn committing(&self) -> Option<u64> {
+        None
+    }
+
+    /// How many reads it has answered; counting may begin anew.
+    fn reads(&self) -> u64 {
+        0
+    }
+
+    /// Waits until its disks have ended so many requests, at the longest for `limit`; `poll` gives them then.
+    fn wait_for_disk(&mut self, _count: u64, _limit: Duration) -> Result<(), DaemonFailed> {
         Ok(())
     }
 

@@ -193,6 +193,11 @@ impl ExtentDevices {
         self.devices.0[0].1.is_itself()
     }
 
+    /// Whether that one has the log, too.
+    pub(crate) fn can_wait_for_log(&self) -> bool {
+        self.devices.0.len() == 1 && self.can_wait_for_data()
+    }
+
     /// Waits until the one with the data has ended so many requests, at the longest for `limit`.
     pub(crate) fn wait_for_data(&mut self, count: usize, limit: Duration) -> io::Result<()> {
         self.devices.0[0].1.wait_for(count, limit)

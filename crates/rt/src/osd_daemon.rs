@@ -290,7 +290,15 @@ impl Daemon for OsdDaemon {
         self.store.reads_owed()
     }
 
-    fn wait_for_answers(&mut self, count: u64, limit: Duration) -> Result<(), DaemonFailed> {
+    fn committing(&self) -> Option<u64> {
+        self.store.committing()
+    }
+
+    fn reads(&self) -> u64 {
+        self.engine.reads()
+    }
+
+    fn wait_for_disk(&mut self, count: u64, limit: Duration) -> Result<(), DaemonFailed> {
         self.store.wait_for_data(count, limit).map_err(|e| self.failed(e))
     }
 

@@ -160,6 +160,14 @@ impl OsdStore {
         }
     }
 
+    /// The number of the group of commits that is on its way to a device that can be waited for.
+    pub(crate) fn committing(&self) -> Option<u64> {
+        match self {
+            OsdStore::Extent(drive) if drive.devices.can_wait_for_log() => drive.store.committing(),
+            _ => None,
+        }
+    }
+
     /// Waits until the device has ended so many requests, at the longest for `limit`.
     pub(crate) fn wait_for_data(&mut self, count: u64, limit: Duration) -> Result<(), String> {
         match self {

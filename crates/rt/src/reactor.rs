@@ -33,6 +33,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
 use wire::msgr::{DoorId, Messenger, MessengerConfig, StreamCommand, StreamFault, StreamId};
 use wire::net::{NetCommand, NetEvent, Peer, TicketCaps};
+use wire::types::EntityType;
 
 /// What a reactor needs besides its daemon.
 #[derive(Debug)]
@@ -304,7 +305,23 @@ impl<D: Daemon + 'static> Node<D> {
         let sent = self.carried.msgr_send_messages.0;
         while self.step(&mut now)? {}
         let ready = self.carried.msgr_send_messages.0 - sent;
-        let waited = self.wait_for_answers(&mut now, ready)?;
+        let mut waited = self.wait_for_answers(&mut now, ready)?;
+        self.send(now, shared);
+        if self.gather.wants_commit(now, self.crowded && !self.stopped, self.daemon.reads(), self.daemon.committing()) {
+            let took = self.wait_for_disk(&mut now, 1)?;
+            self.gather.waited_for_commit(took);
+            self.send(now, shared);
+            waited += took;
+        }
+        let busy = self.clock.now().since(began).saturating_sub(waited);
+        self.carried.msgr_running_total_time.0 += u64::try_from(busy.as_nanos()).unwrap_or(0);
+        self.carried.msgr_active_connections.0 = self.streams.len() as u64;
+        self.daemon.note_transport(&self.carried);
+        Ok(())
+    }
+
+    /// Opens and closes streams as the messenger wants, and writes everything that is to leave.
+    fn send(&mut self, now: Instant, shared: &Rc<Shared<D>>) {
         while let Some(command) = self.messenger.poll_stream_command() {
             match command {
                 StreamCommand::Connect { stream, to } => drop(spawn_local(connect(stream, to, shared.clone()))),
@@ -319,22 +336,23 @@ impl<D: Daemon + 'static> Node<D> {
         while let Some(id) = self.messenger.poll_dirty() {
             self.write(now, id, shared);
         }
-        let busy = self.clock.now().since(began).saturating_sub(waited);
-        self.carried.msgr_running_total_time.0 += u64::try_from(busy.as_nanos()).unwrap_or(0);
-        self.carried.msgr_active_connections.0 = self.streams.len() as u64;
-        self.daemon.note_transport(&self.carried);
-        Ok(())
     }
 
     /// Waits for the others of a crowd of which so many answers are ready, where that pays; how long it took.
     fn wait_for_answers(&mut self, now: &mut Instant, ready: u64) -> Result<Duration, DaemonFailed> {
         let wanted = self.gather.wanted(*now, self.crowded, ready, self.daemon.owed());
         let Some(count) = wanted.filter(|_| !self.stopped) else { return Ok(Duration::ZERO) };
-        let began = *now;
-        self.daemon.wait_for_answers(count, gather::LIMIT)?;
+        let took = self.wait_for_disk(now, count)?;
+        self.gather.waited(took);
+        Ok(took)
+    }
+
+    /// Waits until the disk has ended so many requests, and works off what they were for; how long the wait took.
+    fn wait_for_disk(&mut self, now: &mut Instant, requests: u64) -> Result<Duration, DaemonFailed> {
+        let began = self.clock.now();
+        self.daemon.wait_for_disk(requests, gather::LIMIT)?;
         *now = self.clock.now();
         let took = now.since(began);
-        self.gather.waited(took);
         while self.step(now)? {}
         Ok(took)
     }
@@ -424,7 +442,8 @@ impl<D: Daemon + 'static> Node<D> {
         if events > 0 {
             found.note(events as u64);
             if !found.are_crowds() {
-                self.gather.asked_alone(now);
+                let peer = self.messenger.peer_of(id);
+                self.gather.asked_alone(now, peer.is_some_and(|peer| peer.name.kind == EntityType::CLIENT));
             }
         }
         events

@@ -258,6 +258,11 @@ impl Messenger {
         self.sessions.get(self.conns.get(&conn)?)?.peer.as_ref()
     }
 
+    /// The same by its stream.
+    pub fn peer_of(&self, id: StreamId) -> Option<&Arc<Peer>> {
+        self.sessions.get(&self.streams.get(&id)?.session?)?.peer.as_ref()
+    }
+
     fn open(&mut self, now: Instant, conn: ConnId, to: &AddrVec, kind: EntityType, policy: Policy) {
         assert!(!conn.is_accepted() && !self.conns.contains_key(&conn), "{conn:?} is not the engine's to open");
         let Some(target) = to.msgr2().filter(|addr| addr.socket.is_some()) else {

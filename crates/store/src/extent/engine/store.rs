@@ -209,6 +209,11 @@ impl ExtentStore {
             && !self.again
     }
 
+    /// The number of the group of commits that the device is about to make durable. Only one is on its way at a time.
+    pub fn committing(&self) -> Option<u64> {
+        self.log.under_way()
+    }
+
     /// How many reads wait for data from the device.
     pub fn reads_under_way(&self) -> usize {
         self.jobs.under_way()

@@ -210,6 +210,11 @@ impl Log {
         self.group.is_some()
     }
 
+    /// The number of the group on its way.
+    pub(crate) fn under_way(&self) -> Option<u64> {
+        self.group.as_ref().map(|group| group.sequence)
+    }
+
     /// Whether something waits for the next record.
     pub(crate) fn has_entries(&self) -> bool {
         self.building.entries > 0

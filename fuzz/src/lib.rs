@@ -110,7 +110,8 @@ pub fn message_decoder(input: &[u8]) {
     let front = body.split_to(usize::from(u16_at(6)).min(body.len()));
     let middle = body.split_to(usize::from(u16_at(8)).min(body.len()));
     let (kind, version, compat) = (u16_at(0), u16_at(2), u16_at(4));
-    let Ok(message) = Message::decode(Payload { kind, version, compat, front, middle, data: body, data_sum: None })
+    let Ok(message) =
+        Message::decode(Payload { kind, version, compat, front, middle, data: body, sums: Default::default() })
     else {
         return;
     };

@@ -13,6 +13,7 @@ pub mod id;
 pub mod log;
 pub mod planted;
 pub mod rng;
+pub mod sums;
 pub mod time;
 pub mod xxhash;
 

@@ -10,6 +10,7 @@ use crate::hash_range::HashRange;
 use crate::id::RECORD;
 use crate::id::{CollectionId, ObjectId};
 use crate::limits::OBJECT_BYTES_MAX;
+use base::sums::Sums;
 use bytes::{Bytes, BytesMut};
 use wire::{Decoder, Encoder, Malformed};
 
@@ -116,6 +117,8 @@ pub struct Transaction {
     /// By their places among the ops, writes of data that the store has been given ahead. This is between the store and its
     /// user: it does not travel.
     pub ahead: Vec<(usize, AheadId)>,
+    /// What is known of the checksums of the data that is written. This does not travel with it.
+    pub sums: Sums,
 }
 
 impl Op {
@@ -132,7 +135,7 @@ impl Transaction {
     /// No changes to `collection` yet.
     pub fn new(collection: CollectionId) -> Transaction {
         let (parts, objects, ops, ahead) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Transaction { collection, create: false, remove: false, parts, objects, ops, ahead }
+        Transaction { collection, create: false, remove: false, parts, objects, ops, ahead, sums: Sums::default() }
     }
 
     /// Refuses what cannot be done as a whole, for a store to ask before it does anything. `exists` says whether it has

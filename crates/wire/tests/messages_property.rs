@@ -1,10 +1,12 @@
 //! What we write, we read back: requests, answers and the payloads of operations, with names of any bytes.
 
+use base::checksum::{CRC_SEED, crc32c};
+use base::sums::Sums;
 use base::{EVersion, Epoch, PgId, PoolId, SnapId};
 use bytes::Bytes;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
-use wire::messages::{Backoff, Message, OpOutcome, OsdMap, OsdOp, OsdOpReply};
+use wire::messages::{Backoff, Body, Message, OpOutcome, OsdMap, OsdOp, OsdOpReply, Payload};
 use wire::osd::payload::{ListEntry, ListReply, NotifyReply, OmapPage, OmapRange, Redirect, StatReply, xattr_parts};
 use wire::osd::{HObject, ObjectLocator, OpCode, OpFlags, OsdOpItem, OsdReqId, RequestFlags, SnapContext, SpgId};
 use wire::types::{EntityName, EntityType, UTime, Uuid};
@@ -166,4 +168,36 @@ proptest! {
             prop_assert!(a <= c);
         }
     }
+}
+
+/// A request for so much, of no particular object.
+fn asked(ops: Vec<OsdOpItem>) -> OsdOp {
+    let pgid = SpgId { pg: PgId::new(PoolId(1), 0), shard: -1 };
+    OsdOp::new(pgid, 0, ObjectLocator::new(PoolId(1)), Bytes::from_static(b"a"), ops)
+}
+
+#[test]
+fn what_is_known_of_a_request_s_data_is_known_of_its_operation() {
+    let data = Bytes::from(vec![5; 3 * 4096]);
+    let item = OsdOpItem { payload: data.clone(), ..OsdOpItem::default() };
+    let payload = asked(vec![item]).into_payload();
+    let payload = Payload { sums: Sums::of(payload.data.clone()), ..payload };
+    let request = OsdOp::from_payload(&payload).expect("it is one");
+    let first = &request.ops[0].payload[..4096];
+    assert_eq!(request.sums.find(first), Some(crc32c(CRC_SEED, first)));
+}
+
+#[test]
+fn what_is_known_of_an_outcome_is_known_of_a_reply_without_another() {
+    let outcome = |data: &'static [u8], sum| {
+        let item = OsdOpItem { payload: Bytes::from_static(data), ..OsdOpItem::default() };
+        OpOutcome { item, result: 0, sum }
+    };
+    let known = |ops| {
+        let payload = OsdOpReply { ops, ..OsdOpReply::to(&asked(Vec::new()), 0, Epoch(1)) }.into_payload();
+        payload.sums.find(&payload.data)
+    };
+    assert_eq!(known(vec![outcome(b"", None), outcome(b"data", Some(7))]), Some(7));
+    assert_eq!(known(vec![outcome(b"data", None)]), None);
+    assert_eq!(known(vec![outcome(b"data", Some(7)), outcome(b"more", Some(8))]), None);
 }

@@ -208,8 +208,9 @@ impl Pg {
             Transaction::new(self.collection())
         } else {
             let mut d = Decoder::shared(&write.transaction);
-            let transaction = Transaction::decode_with_payload(&mut d, &write.payload)?;
+            let mut transaction = Transaction::decode_with_payload(&mut d, &write.payload)?;
             d.finish("replicated transaction")?;
+            transaction.sums = write.sums.clone();
             transaction
         };
         if !write.logged_only

@@ -6,6 +6,7 @@
 
 use super::ReplicatedWrite;
 use crate::core::Core;
+use base::sums::Sums;
 use base::{Bug, EVersion, Epoch, OsdId, PgId};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -56,6 +57,7 @@ impl PrimaryCopy {
                 entry: write.entry.clone(),
                 transaction: self.encoder.take(),
                 payload,
+                sums: write.transaction.sums.clone(),
             };
             for (osd, _) in self.members.iter().filter(|(osd, _)| *osd != me) {
                 core.send_osd(*osd, Envelope::new(as_sent(&message, write.only_log.contains(osd))));
@@ -113,5 +115,5 @@ fn as_sent(write: &SubWrite, logged_only: bool) -> SubWrite {
         return write.clone();
     }
     let (entry, transaction, payload) = (write.entry.clone(), Bytes::new(), Bytes::new());
-    SubWrite { logged_only, entry, transaction, payload, ..*write }
+    SubWrite { logged_only, entry, transaction, payload, sums: Sums::default(), ..*write }
 }

@@ -8,6 +8,7 @@
 
 use super::Payload;
 use crate::codec::{Decode, Decoder, Encode, Encoder, Malformed};
+use base::sums::Sums;
 use bytes::Bytes;
 
 /// A message of one type.
@@ -30,7 +31,7 @@ pub trait Body: Sized {
     /// The sections of a message of this type.
     fn payload(front: Bytes, data: Bytes) -> Payload {
         let (kind, version, compat) = (Self::KIND, Self::VERSION, Self::COMPAT);
-        Payload { kind, version, compat, front, middle: Bytes::new(), data, data_sum: None }
+        Payload { kind, version, compat, front, middle: Bytes::new(), data, sums: Sums::default() }
     }
 
     /// Refuses what only newer readers may read.
@@ -134,20 +135,21 @@ macro_rules! field {
 }
 
 /// Defines messages whose front is their fields in order:
-/// `Name(type number, version, compat) { field: Type, newer_field: Type = since 2 }`, and/// section is a field too.
+/// `Name(type number, version, compat) { field: Type, newer_field: Type = since 2 }`, and `+ { data, sums }`: the data
+/// section is a field too, and what is known of its checksums.
 macro_rules! message {
     ($(
         $(#[$doc:meta])*
         $name:ident($kind:literal, $version:literal, $compat:literal) {
             $($(#[$fdoc:meta])* $field:ident: $ty:ty $(= since $since:literal)?,)*
         }
-        $(+ { $(#[$ddoc:meta])* $data:ident })?
+        $(+ { $(#[$ddoc:meta])* $data:ident $(, $(#[$sdoc:meta])* $sums:ident)? })?
     )*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Debug, Default)]
         pub struct $name {
             $($(#[$fdoc])* pub $field: $ty,)*
-            $($(#[$ddoc])* pub $data: bytes::Bytes,)?
+            $($(#[$ddoc])* pub $data: bytes::Bytes, $($(#[$sdoc])* pub $sums: base::sums::Sums,)?)?
         }
 
         impl $crate::messages::Body for $name {
@@ -162,7 +164,7 @@ macro_rules! message {
                 let mut d = $crate::Decoder::shared(&payload.front);
                 let message = $name {
                     $($field: $crate::messages::body::field!(d, payload.version, $ty $(, $since)?),)*
-                    $($data: payload.data.clone(),)?
+                    $($data: payload.data.clone(), $($sums: payload.sums.clone(),)?)?
                 };
                 Self::finish(d, payload)?;
                 Ok(message)
@@ -173,7 +175,10 @@ macro_rules! message {
                 // Most fronts fit, that of a replicated write among them: growing to their length takes a copy a step.
                 let mut e = $crate::Encoder::with_capacity(768);
                 $(e.put(&self.$field);)*
-                Self::payload(e.finish(), $crate::messages::body::data_section!(self $($data)?))
+                #[allow(unused_mut)]
+                let mut payload = Self::payload(e.finish(), $crate::messages::body::data_section!(self $($data)?));
+                $($(payload.sums = self.$sums;)?)?
+                payload
             }
         }
     )*};

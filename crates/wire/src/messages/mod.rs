@@ -37,6 +37,7 @@ pub use stats::*;
 pub use watch::*;
 
 use crate::codec::Malformed;
+use base::sums::Sums;
 use bytes::Bytes;
 
 macro_rules! table {
@@ -192,7 +193,7 @@ pub struct Payload {
     pub middle: Bytes,
     /// The third section: bulk data.
     pub data: Bytes,
-    /// Its checksum (crc32c from `CRC_SEED`), where the sender knows it without looking at the data. It then travels with
-    /// the data as it is: what changed the data since will be found by the receiver.
-    pub data_sum: Option<u32>,
+    /// What is known of its checksum without looking at it (again). Where it is sent, that travels with the data as it is:
+    /// what changed the data since will be found by the receiver. Where it came, this is what was found as it was checked.
+    pub sums: Sums,
 }

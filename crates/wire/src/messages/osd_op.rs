@@ -12,6 +12,7 @@ use crate::codec::{Decoder, Encoder, Malformed};
 use crate::osd::op::OP_BYTES;
 use crate::osd::{HObject, ObjectLocator, OsdOpItem, OsdReqId, RequestFlags, SnapContext, SpgId};
 use crate::types::{EntityName, UTime};
+use base::sums::Sums;
 use base::{Epoch, SnapId};
 use bytes::{Bytes, BytesMut};
 
@@ -51,6 +52,8 @@ pub struct OsdOp {
     pub retry_attempt: i32,
     /// The client's features.
     pub features: u64,
+    /// What is known of the checksums of what the operations carry; it does not travel.
+    pub sums: Sums,
 }
 
 impl OsdOp {
@@ -72,6 +75,7 @@ impl OsdOp {
             snap_context: SnapContext::default(),
             retry_attempt: 0,
             features: 0,
+            sums: Sums::default(),
         }
     }
 
@@ -128,6 +132,7 @@ impl Body for OsdOp {
             snap_context: d.get()?,
             retry_attempt: d.i32()?,
             features: d.u64()?,
+            sums: payload.sums.clone(),
         };
         Self::finish(d.clone(), payload)?;
         data.finish()?;

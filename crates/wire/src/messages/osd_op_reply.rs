@@ -9,6 +9,7 @@ use crate::codec::{Decoder, Encoder, Malformed};
 use crate::osd::op::OP_BYTES;
 use crate::osd::payload::Redirect;
 use crate::osd::{OsdOpItem, RequestFlags};
+use base::sums::Sums;
 use base::{EVersion, Epoch, PgId};
 use bytes::Bytes;
 
@@ -19,7 +20,7 @@ pub struct OpOutcome {
     pub item: OsdOpItem,
     /// 0 or more, or an errno negated.
     pub result: i32,
-    /// The checksum of what came out, where it is known; see [`Payload::data_sum`].
+    /// The checksum of what came out, where it is known; see [`Payload::sums`].
     pub sum: Option<u32>,
 }
 
@@ -160,8 +161,9 @@ impl Body for OsdOpReply {
         e.put(&self.redirect);
         self.trace.into_iter().for_each(|word| e.u64(word));
         let mut full = self.ops.iter().filter(|outcome| !outcome.item.payload.is_empty());
-        let data_sum = full.next().and_then(|one| one.sum).filter(|_| full.next().is_none());
+        let sum = full.next().and_then(|one| one.sum).filter(|_| full.next().is_none());
         let data = join(&mut self.ops, |outcome| &mut outcome.item.payload);
-        Payload { data_sum, ..Self::payload(e.finish(), data) }
+        let sums = sum.map_or_else(Sums::default, |sum| Sums::known(data.clone(), sum));
+        Payload { sums, ..Self::payload(e.finish(), data) }
     }
 }

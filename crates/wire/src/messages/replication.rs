@@ -34,7 +34,9 @@ message! {
     }
     + {
         /// The payloads.
-        payload
+        payload,
+        /// What is known of their checksums.
+        sums
     }
 
     /// Replica to primary: these writes are durable here, in this order.
@@ -520,6 +522,7 @@ mod tests {
     use super::*;
     use crate::messages::Message;
     use base::PoolId;
+    use base::sums::Sums;
 
     fn blob(text: &'static str) -> Bytes {
         Bytes::from_static(text.as_bytes())
@@ -540,6 +543,7 @@ mod tests {
                 entry: blob("e"),
                 transaction: blob("t"),
                 payload: blob("data"),
+                sums: Sums::default(),
             }
             .into(),
             SubCommit { writes: vec![Confirmed { pg, peering, version }; 3] }.into(),

@@ -145,7 +145,7 @@ impl Messenger {
             front: frame.segment(1),
             middle: frame.segment(2),
             data: frame.segment(3),
-            data_sum: None,
+            sums: frame.data_sums().clone(),
         };
         let mut late = false;
         if session.policy == Policy::Lossless {
@@ -178,5 +178,6 @@ fn write_message(stream: &mut Stream, ack_seq: u64, seq: u64, message: &Outgoing
         compat: payload.compat,
         ack_seq,
     };
-    stream.writer.message(&mut stream.out, &header, &payload.front, &payload.middle, &payload.data, payload.data_sum);
+    let sum = payload.sums.find(&payload.data);
+    stream.writer.message(&mut stream.out, &header, &payload.front, &payload.middle, &payload.data, sum);
 }

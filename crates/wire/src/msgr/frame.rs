@@ -20,7 +20,8 @@ use super::limits;
 use super::send_queue::SendQueue;
 use super::tag::Tag;
 use crate::codec::Malformed;
-use base::checksum::{CRC_SEED, crc32c};
+use base::checksum::{CRC_SEED, JOINED_BYTES, crc32c};
+use base::sums::Sums;
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// A frame has at most this many segments.
@@ -80,6 +81,7 @@ pub struct Frame {
     pub tag: Tag,
     bytes: Bytes,
     segments: [(usize, usize); SEGMENTS_MAX],
+    data_sums: Sums,
 }
 
 impl Frame {
@@ -93,6 +95,11 @@ impl Frame {
     pub fn first(&self) -> &[u8] {
         let (start, len) = self.segments[0];
         &self.bytes[start..start + len]
+    }
+
+    /// What the check of a message's data found, where that has a block or more and is not encrypted.
+    pub fn data_sums(&self) -> &Sums {
+        &self.data_sums
     }
 
     /// The payload of a control frame.
@@ -266,15 +273,22 @@ impl FrameReader {
             }
             let mut raw = buf.split_to(head.total);
             self.head = None;
-            let (segments, status) = match &mut self.cipher {
-                Some(cipher) => open_body(cipher.as_mut(), &head, &mut raw)?,
-                None => check_body(&head, &raw)?,
+            let (bytes, (segments, status), data_sums) = match &mut self.cipher {
+                Some(cipher) => {
+                    let body = open_body(cipher.as_mut(), &head, &mut raw)?;
+                    (raw.freeze(), body, Sums::default())
+                }
+                None => {
+                    let bytes = raw.freeze();
+                    let (body, sums) = check_body(&head, &bytes)?;
+                    (bytes, body, sums)
+                }
             };
             if let Some(transcript) = &mut self.transcript {
-                transcript.extend_from_slice(&raw);
+                transcript.extend_from_slice(&bytes);
             }
             match status & STATUS_MASK {
-                STATUS_COMPLETE => return Ok(Some(Frame { tag: head.tag, bytes: raw.freeze(), segments })),
+                STATUS_COMPLETE => return Ok(Some(Frame { tag: head.tag, bytes, segments, data_sums })),
                 // The sender gave the frame up after it had begun to send it.
                 STATUS_ABORTED => {}
                 _ => return Err(FrameError::Preamble),
@@ -291,10 +305,14 @@ impl FrameReader {
     }
 }
 
+/// The segment with a message's data.
+const DATA: usize = 3;
+
 type Body = ([(usize, usize); SEGMENTS_MAX], u8);
 
-/// Verifies the checksums of a crc-mode frame; returns where its segments are, and its status.
-fn check_body(head: &Head, raw: &[u8]) -> Result<Body, FrameError> {
+/// Verifies the checksums of a crc-mode frame; returns where its segments are, its status, and the checksums of its data.
+fn check_body(head: &Head, raw: &Bytes) -> Result<(Body, Sums), FrameError> {
+    let mut data_sums = Sums::default();
     let mut segments = [(0, 0); SEGMENTS_MAX];
     let mut at = PREAMBLE_LEN;
     if head.lens[0] > 0 {
@@ -306,19 +324,25 @@ fn check_body(head: &Head, raw: &[u8]) -> Result<Body, FrameError> {
         at += head.lens[0] + CRC_LEN;
     }
     if head.count == 1 {
-        return Ok((segments, STATUS_COMPLETE));
+        return Ok(((segments, STATUS_COMPLETE), data_sums));
     }
     let (status, crcs) = raw[raw.len() - CRC_EPILOGUE_LEN..].split_at(1);
     for (i, crc) in (1..head.count).zip(crcs.chunks_exact(CRC_LEN)) {
         let data = &raw[at..at + head.lens[i]];
+        let sum = if i == DATA && data.len() >= JOINED_BYTES {
+            data_sums = Sums::of(raw.slice_ref(data));
+            data_sums.whole()
+        } else {
+            crc32c(CRC_SEED, data)
+        };
         // The checksum of nothing is its seed, which senders write too; some leave 0. Nothing needs no checksum.
-        if !data.is_empty() && crc32c(CRC_SEED, data).to_le_bytes() != crc {
+        if !data.is_empty() && sum.to_le_bytes() != crc {
             return Err(FrameError::Checksum);
         }
         segments[i] = (at, head.lens[i]);
         at += head.lens[i];
     }
-    Ok((segments, status[0]))
+    Ok(((segments, status[0]), data_sums))
 }
 
 /// Decrypts what follows the preamble of a secure-mode frame; returns where its segments are, and its status.

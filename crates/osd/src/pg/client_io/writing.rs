@@ -172,6 +172,7 @@ impl Pg {
         outcome.seal(version, user_version);
         self.count_write(&request.object, &before, &outcome);
         let mut transaction = Transaction::new(self.collection());
+        transaction.sums = request.message.sums.clone();
         transaction.ops.reserve_exact(outcome.changes.len() + 2);
         transaction.objects.push(request.object.clone());
         let mut around =

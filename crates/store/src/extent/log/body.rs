@@ -5,6 +5,8 @@
 //! these are served from the record until they are in their place.
 
 use crate::extent::device::IoBuf;
+use base::checksum::{JOINED_BYTES, crc32c, joined};
+use base::sums::Sums;
 use bytes::Bytes;
 use wire::Encoder;
 
@@ -35,6 +37,8 @@ pub(crate) struct Body {
 #[derive(Debug)]
 struct Payload {
     data: Bytes,
+    /// Its checksum, where that is known and can be joined to what is before it.
+    sum: Option<u32>,
     /// The length of the text before it.
     text: usize,
     /// Where in the body it begins.
@@ -52,13 +56,14 @@ impl Body {
         self.text.position() + self.payload_bytes
     }
 
-    /// Appends a u32 length and the bytes.
-    pub(crate) fn blob(&mut self, data: &Bytes) {
+    /// Appends a u32 length and the bytes, of whose checksums something may be known.
+    pub(crate) fn blob(&mut self, data: &Bytes, sums: &Sums) {
         if data.len() < APART_BYTES_MIN {
             return self.text.blob(data);
         }
         self.text.len(data.len());
-        self.payloads.push(Payload { data: data.clone(), text: self.text.position(), at: self.len() });
+        let sum = sums.find(data).filter(|_| data.len().is_multiple_of(JOINED_BYTES));
+        self.payloads.push(Payload { data: data.clone(), sum, text: self.text.position(), at: self.len() });
         self.payload_bytes += data.len();
     }
 
@@ -98,6 +103,21 @@ impl Body {
         starts.zip(ends).zip(payloads).flat_map(move |((start, end), payload)| [&text[start..end], payload])
     }
 
+    /// The checksum of all of it but for its first bytes of text, continuing from the state `crc`.
+    pub(crate) fn checksum(&self, crc: u32, skipped: usize) -> u32 {
+        let text = self.text.as_slice();
+        let (mut crc, mut at) = (crc, skipped);
+        for payload in &self.payloads {
+            crc = crc32c(crc, &text[at..payload.text]);
+            crc = match payload.sum {
+                Some(sum) => joined(crc, sum, payload.data.len() / JOINED_BYTES),
+                None => crc32c(crc, &payload.data),
+            };
+            at = payload.text;
+        }
+        crc32c(crc, &text[at..])
+    }
+
     /// All of it in one buffer, filled up to whole blocks.
     pub(crate) fn gather(&self) -> IoBuf {
         let mut buf = IoBuf::passing(self.len());
@@ -127,11 +147,12 @@ mod tests {
     fn a_body_is_text_and_payloads_in_order() {
         let mut body = Body::default();
         let large = Bytes::from(vec![7; 3 * BLOCK as usize]);
+        let sums = Sums::of(large.clone());
         body.text().u8(1);
         body.sized(|body| {
-            body.blob(&Bytes::from_static(b"small"));
-            body.blob(&large);
-            body.blob(&large.slice(..BLOCK as usize));
+            body.blob(&Bytes::from_static(b"small"), &Sums::default());
+            body.blob(&large, &sums);
+            body.blob(&large.slice(..BLOCK as usize), &Sums::default());
             body.text().u8(2);
         });
         let part = large.slice(BLOCK as usize..2 * BLOCK as usize);
@@ -149,6 +170,9 @@ mod tests {
         expected.push(2);
         assert_eq!((len, &buf.as_ref()[..len]), (expected.len(), &expected[..]));
         assert!(buf.as_ref()[len..].iter().all(|&byte| byte == 0));
+        for skipped in [0, 3] {
+            assert_eq!(body.checksum(9, skipped), crc32c(9, &expected[skipped..]), "partly from what is known");
+        }
         body.clear();
         assert_eq!((body.len(), body.pieces().flatten().count()), (0, 0));
     }

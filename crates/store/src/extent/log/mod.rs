@@ -229,15 +229,15 @@ impl Log {
             core::mem::replace(&mut self.building, Building::new(core::mem::take(&mut self.spare)));
         let (len, blocks) = (body.len(), body.take_lying());
         let mut buf = body.gather();
-        body.clear();
-        self.spare = body;
         let padded = buf.as_ref().len();
         let size = self.geometry.log_bytes();
         self.next.position = self.place(len as u64).expect("there was room for each entry as it was appended");
         self.total += padded as u64;
         let header =
             Header { point: self.next, durable: self.durable, generation: self.generation, len, entries, crc: 0 };
-        let crc = header.seal(self.salt, &mut buf);
+        let crc = header.seal(self.salt, &body, &mut buf);
+        body.clear();
+        self.spare = body;
         let offset = self.geometry.log_start() * BLOCK + self.next.position % size;
         self.group =
             Some(Group { sequence: self.next.sequence, waiting, stage: Stage::Writing, direct_left, had_direct });

@@ -39,8 +39,8 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Fills in the header of a record whose entries are in place; returns its checksum.
-    pub(crate) fn seal(&self, salt: u64, record: &mut IoBuf) -> u32 {
+    /// Fills in the header of the record into which `body` was gathered; returns its checksum.
+    pub(crate) fn seal(&self, salt: u64, body: &Body, record: &mut IoBuf) -> u32 {
         let out = &mut record.as_mut()[..self.len];
         out[..4].copy_from_slice(&MAGIC.to_le_bytes());
         out[8..16].copy_from_slice(&salt.to_le_bytes());
@@ -52,7 +52,8 @@ impl Header {
         out[52..56].copy_from_slice(&self.point.previous_crc.to_le_bytes());
         out[56..60].copy_from_slice(&self.entries.to_le_bytes());
         out[60..64].fill(0);
-        let crc = crc32c(salt as u32, &out[8..]);
+        let crc = body.checksum(crc32c(salt as u32, &out[8..HEADER]), HEADER);
+        debug_assert_eq!(crc, crc32c(salt as u32, &out[8..]), "a known checksum was wrong");
         out[4..8].copy_from_slice(&crc.to_le_bytes());
         crc
     }
@@ -136,7 +137,7 @@ impl OutOfLine {
 
     /// Of a body in these blocks.
     pub(crate) fn new(salt: u64, runs: Vec<BlockRun>, body: &Body) -> OutOfLine {
-        let crc = body.pieces().fold(salt as u32, crc32c);
+        let crc = body.checksum(salt as u32, 0);
         OutOfLine { runs, len: body.len(), crc }
     }
 
@@ -225,7 +226,7 @@ fn encode_changes(t: &Transaction, direct: &[DirectWrite], body: &mut Body) {
             (Op::Write(offset, data), None) => {
                 e.u8(1);
                 e.u64(*offset);
-                body.blob(data);
+                body.blob(data, &t.sums);
             }
             _ => encode_op(op, e, &mut Default::default()),
         }

@@ -20,6 +20,7 @@ use crate::extent::tree::key::Key;
 use crate::extent::tree::keys::{self, CollectionNumber, ObjectNumber};
 use crate::id::CollectionId;
 use crate::transaction::{Op, Part, Transaction};
+use base::sums::Sums;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -101,6 +102,8 @@ pub(crate) struct Work<'a> {
     /// New contents of runs of blocks, by the first, and whether they go to their places directly.
     pub(crate) contents: BTreeMap<u64, (Bytes, bool)>,
     pub(crate) outcome: Outcome,
+    /// The transaction's.
+    pub(crate) sums: Sums,
     next_number: u64,
 }
 
@@ -226,6 +229,7 @@ pub(crate) fn run(db: &mut Db, t: &Transaction, rules: Rules<'_>, before: Option
     };
     let sure = before.is_none() && arrangement.is_none() && cannot_fail(db, t, rules);
     let mut work = Work::new(db, rules, before, next_number);
+    work.sums = t.sums.clone();
     if sure {
         return work.apply_in_place(t, &collection);
     }
@@ -309,6 +313,7 @@ impl<'a> Work<'a> {
             holds: SmallVec::new(),
             contents: BTreeMap::new(),
             outcome: Outcome::default(),
+            sums: Sums::default(),
             next_number,
         }
     }

@@ -11,7 +11,6 @@ use crate::extent::objects::block_map::Mapped;
 use crate::extent::objects::execute::{Hold, Work};
 use crate::extent::state::db::part;
 use crate::extent::tree::Fault;
-use base::checksum::{CRC_SEED, crc32c};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use wire::Malformed;
@@ -67,7 +66,7 @@ impl<'a> Work<'a> {
 
     /// Gives a block of the object new content, by the log.
     fn put(&mut self, slot: usize, index: u64, block: u64, data: Bytes) {
-        let crc = crc32c(CRC_SEED, &data);
+        let crc = self.sums.sum(&data);
         self.map(slot, index, Mapped { block, crc });
         self.contents.insert(block, (data, false));
     }
@@ -112,18 +111,18 @@ impl<'a> Work<'a> {
 
     /// Whole blocks that are written to their places at once, or are there; returns their checksums.
     fn place(&mut self, op: usize, slot: usize, first: u64, data: Bytes) -> Result<Vec<u32>, Fault> {
-        let (blocks, data) = match self.lying(op) {
+        let crcs: Vec<u32> = data.chunks_exact(BLOCK_BYTES).map(|content| self.sums.sum(content)).collect();
+        let blocks = match self.lying(op) {
             Some(runs) => {
                 self.outcome.given.extend_from_slice(runs);
-                (runs.iter().flat_map(|run| run.start..run.end()).collect(), data)
+                runs.iter().flat_map(|run| run.start..run.end()).collect()
             }
             None => {
                 let (blocks, data) = (self.give((data.len() / BLOCK_BYTES) as u64)?, aligned(data));
                 self.send(&blocks, &data);
-                (blocks, data)
+                blocks
             }
         };
-        let crcs: Vec<u32> = data.chunks_exact(BLOCK_BYTES).map(|content| crc32c(CRC_SEED, content)).collect();
         for (index, (&block, &crc)) in (first..).zip(blocks.iter().zip(&crcs)) {
             self.map(slot, index, Mapped { block, crc });
         }

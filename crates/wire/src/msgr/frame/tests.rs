@@ -66,7 +66,8 @@ proptest! {
         let sent: Vec<[Bytes; 3]> =
             sizes.iter().map(|&(f, m, d)| [bytes(f, 1), bytes(m, 2), bytes(d, 3)]).collect();
         for (i, [front, middle, data]) in sent.iter().enumerate() {
-            writer.message(&mut out, &header(i as u64), front, middle, data, None);
+            let known = (i % 2 == 0).then(|| crc32c(CRC_SEED, data));
+            writer.message(&mut out, &header(i as u64), front, middle, data, known);
             writer.control(&mut out, &ident());
         }
         let wire = bytes_of(&mut out);
@@ -76,6 +77,8 @@ proptest! {
             let frame = &frames[2 * i];
             prop_assert_eq!(frame.header(), Ok(header(i as u64)));
             prop_assert_eq!((&frame.segment(1), &frame.segment(2), &frame.segment(3)), (front, middle, data));
+            let found = (!secure && data.len() >= JOINED_BYTES).then(|| crc32c(CRC_SEED, data));
+            prop_assert_eq!(frame.data_sums().find(&frame.segment(3)), found);
             prop_assert_eq!(frames[2 * i + 1].control(), Ok(ident()));
         }
     }

@@ -110,6 +110,10 @@ class Inside(unittest.TestCase):
         self.assertEqual(usual()["threshold"], 1000)
         wait_for(lambda: slow() == named(usual()["entries"]), "only the slow ones are shown", 10, 0.5)
 
+        def lately():
+            return [entry["last"] for entry in tell(0, "dump_osd_network", 0)["entries"]]
+        wait_for(lambda: max(lately()) < 1000, "the last pings were quick", 20, 0.5)
+
     def test_where_groups_are(self):
         for osd in ceph_json("osd", "ls"):
             shown = {one["pg"]: one for one in tell(osd, "dump_pgstate_history")["pgs"]}

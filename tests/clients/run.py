@@ -9,9 +9,10 @@ one); tests that start clusters of their own are left out.
 
 TEST is a module beside this file, `test_rados_cli`; without any, all run. A shape is how daemons are placed and how
 clients connect: embedded-crc, embedded-secure, processes-crc, processes-secure; those that encrypt keep their objects
-in memory, the others on disk. Tests whose name ends in `_own` start
-clusters of their own and run once; those in `_once`, which take long and to which it makes no difference how clients
-connect, run in the first shape only. Ends with 'N passed, N failed, N skipped' and exits non-zero if any failed.
+in memory, the others on disk. Without any, all run, except that tests of what operators do and of recovery, which take
+long, run in two that differ in everything. Tests whose name ends in `_own` start clusters of their own and run once;
+those in `_once`, which take long and to which it makes no difference how clients connect, run in the first shape only.
+Ends with 'N passed, N failed, N skipped' and exits non-zero if any failed.
 """
 import argparse
 import os
@@ -32,6 +33,9 @@ SHAPES = {
     "processes-crc": (["--processes"], "crc"),
     "processes-secure": (["--processes", "--store", "memory"], "secure"),
 }
+# What hardly depends on how clients connect, by how the names of the tests begin, and the shapes that it runs in.
+OPERATING = ("test_ceph_cli", "test_operability", "test_operator", "test_recovery", "test_tenants")
+OPERATED = ("embedded-secure", "processes-crc")
 
 
 def modules(chosen):
@@ -108,6 +112,10 @@ def run_all(args, chosen, shared, tally):
         for number, shape in enumerate((args.shape or SHAPES) if shared else []):
             flags, mode = SHAPES[shape]
             here = [m for m in shared if number == 0 or not m.endswith("_once")]
+            if not args.shape and shape not in OPERATED:
+                here = [m for m in here if not m.startswith(OPERATING)]
+            if not here:
+                continue
             with tempfile.TemporaryDirectory(prefix="loligo-test-") as parent:
                 with harness.running(Path(parent) / "c", *flags, options={"ms_client_mode": mode}) as cluster:
                     os.environ["CEPH_CONF"] = str(cluster.conf)

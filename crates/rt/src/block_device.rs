@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use base::Duration;
+use bytes::Bytes;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
@@ -48,6 +49,8 @@ pub struct BlockDevice {
     size: u64,
     /// What is on its way, by slot.
     slots: Vec<Option<(IoId, Io)>>,
+    /// Of each slot, where its request's pieces lie.
+    vectors: Vec<Vectors>,
     free: Vec<usize>,
     reading: usize,
     waiting_reads: VecDeque<(IoId, Io)>,
@@ -93,8 +96,21 @@ impl BlockDevice {
         ring.submitter().register_eventfd(bell.as_raw_fd())?;
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         let (slots, free) = ((0..ENTRIES).map(|_| None).collect(), (0..ENTRIES as usize).rev().collect());
+        let vectors = (0..ENTRIES).map(|_| Vectors::default()).collect();
         let (waiting_reads, waiting) = Default::default();
-        Ok(BlockDevice { ring, file, bell, size, slots, free, reading: 0, waiting_reads, waiting, unsubmitted: false })
+        Ok(BlockDevice {
+            ring,
+            file,
+            bell,
+            size,
+            slots,
+            vectors,
+            free,
+            reading: 0,
+            waiting_reads,
+            waiting,
+            unsubmitted: false,
+        })
     }
 
     /// A descriptor that becomes readable when a request has ended: the first since the device was asked last.
@@ -136,9 +152,10 @@ impl BlockDevice {
         {
             let slot = self.free.pop().expect("it is not empty");
             let (_, io) = self.slots[slot].insert((id, io));
-            let entry = entry(THE_FILE, io).user_data(slot as u64);
-            // SAFETY: the buffer that the entry points to is owned by `slots[slot]`, which is not touched until the
-            // completion with this slot's number has come; its heap memory does not move with the slot.
+            let entry = entry(THE_FILE, io, &mut self.vectors[slot]).user_data(slot as u64);
+            // SAFETY: the buffers that the entry points to are owned by `slots[slot]`, and their list by `vectors[slot]`;
+            // neither is touched until the completion with this slot's number has come, and heap memory does not move with
+            // its owner.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             assert!(pushed.is_ok(), "there are as many entries as slots");
             self.unsubmitted = true;
@@ -258,11 +275,12 @@ fn outcome(io: Io, result: i32) -> Result<Option<IoBuf>, DeviceFailed> {
     match io {
         Io::Read { buf, .. } if whole(buf.as_ref().len()) => Ok(Some(buf)),
         Io::Write { data, .. } if whole(data.len()) => Ok(None),
+        Io::WriteVectored { pieces, .. } if whole(pieces.iter().map(Bytes::len).sum()) => Ok(None),
         Io::Flush if result >= 0 => Ok(None),
         // Whether a device took the hint is its own business.
         Io::Discard { .. } => Ok(None),
         Io::Read { offset, .. } => Err(failed("read", offset, result)),
-        Io::Write { offset, .. } => Err(failed("write", offset, result)),
+        Io::Write { offset, .. } | Io::WriteVectored { offset, .. } => Err(failed("write", offset, result)),
         Io::Flush => Err(failed("flush", 0, result)),
     }
 }
@@ -273,11 +291,38 @@ fn failed(what: &str, offset: u64, result: i32) -> DeviceFailed {
     DeviceFailed
 }
 
+/// A list of pieces of memory as the kernel reads it. It owns none of them.
+#[derive(Default)]
+struct Vectors(Vec<libc::iovec>);
+
+// SAFETY: it is read by the kernel alone, which does not care for threads.
+unsafe impl Send for Vectors {}
+
+impl Vectors {
+    /// Lists these pieces; those that follow each other in memory as one.
+    fn list(&mut self, pieces: &[Bytes]) {
+        self.0.clear();
+        for piece in pieces {
+            match self.0.last_mut() {
+                Some(last) if last.iov_base.addr() + last.iov_len == piece.as_ptr().addr() => {
+                    last.iov_len += piece.len()
+                }
+                _ => self.0.push(libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() }),
+            }
+        }
+    }
+}
+
 /// The device among the ring's registered files, which are not looked up and held anew for each request.
 const THE_FILE: types::Fixed = types::Fixed(0);
 
-fn entry(fd: types::Fixed, io: &mut Io) -> squeue::Entry {
+/// The kernel's form of a request; one of several pieces has them listed in `vectors`.
+fn entry(fd: types::Fixed, io: &mut Io, vectors: &mut Vectors) -> squeue::Entry {
     match io {
+        Io::WriteVectored { offset, pieces } => {
+            vectors.list(pieces);
+            opcode::Writev::new(fd, vectors.0.as_ptr(), vectors.0.len() as u32).offset(*offset).build()
+        }
         Io::Read { offset, buf } => {
             let buf = buf.as_mut();
             opcode::Read::new(fd, buf.as_mut_ptr(), buf.len() as u32).offset(*offset).build()
@@ -392,7 +437,6 @@ fn size_of_device(mut file: &File) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
 
     fn wait_for(device: &mut BlockDevice, count: usize) -> Vec<Ended> {
         let mut ended = Vec::new();
@@ -441,6 +485,17 @@ mod tests {
         assert!(ended[2].1.is_err(), "nothing is beyond the end");
         assert_eq!(device.in_flight(), 0);
         assert!(BlockDevice::open(&path, 0).is_err() && ReadOnlyDevice::open(&path).is_err(), "one user at a time");
+        let twos = Bytes::from_owner(IoBuf::copy_of(&[2; 8192]));
+        let pieces = vec![Bytes::from_owner(IoBuf::new(4096)), twos.slice(..4096), twos.slice(4096..)];
+        device.push(IoId(0), Io::WriteVectored { offset: 7 * 4096, pieces });
+        assert!(wait_for(&mut device, 1)[0].1.is_ok());
+        assert!(device.vectors.iter().any(|vectors| vectors.0.len() == 2), "neighbours in memory are one");
+        device.push(IoId(0), Io::Read { offset: 6 * 4096, buf: IoBuf::new(5 * 4096) });
+        let ended = wait_for(&mut device, 1);
+        let read = ended[0].1.as_ref().expect("inside").as_ref().expect("a buffer");
+        assert!(read.as_ref().chunks(4096).map(|block| block[0]).eq([6, 0, 2, 2, 10]));
+        device.push(IoId(0), Io::WriteVectored { offset: u64::MAX, pieces: vec![twos] });
+        assert!(wait_for(&mut device, 1)[0].1.is_err(), "nothing is beyond the end");
         drop(device);
         assert_eq!(ReadOnlyDevice::open(&path).expect("free now").size(), 4 << 20);
     }

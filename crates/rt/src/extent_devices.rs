@@ -170,7 +170,11 @@ impl ExtentDevices {
         if devices.len() == 1 {
             return devices[0].1.push(now, id, io);
         }
-        let (Io::Read { offset, .. } | Io::Write { offset, .. } | Io::Discard { offset, .. }) = &io else {
+        let (Io::Read { offset, .. }
+        | Io::Write { offset, .. }
+        | Io::WriteVectored { offset, .. }
+        | Io::Discard { offset, .. }) = &io
+        else {
             self.flushes.insert(id, (devices.len(), false));
             return devices.iter_mut().for_each(|(_, device)| device.push(now, id, Io::Flush));
         };
@@ -236,7 +240,10 @@ impl ExtentDevices {
 
 fn moved(mut io: Io, to: u64) -> Io {
     match &mut io {
-        Io::Read { offset, .. } | Io::Write { offset, .. } | Io::Discard { offset, .. } => *offset = to,
+        Io::Read { offset, .. }
+        | Io::Write { offset, .. }
+        | Io::WriteVectored { offset, .. }
+        | Io::Discard { offset, .. } => *offset = to,
         Io::Flush => {}
     }
     io

@@ -5,6 +5,7 @@
 
 use crate::block_device::{BlockDevice, Ended};
 use base::{Duration, Instant};
+use bytes::Bytes;
 use device::{DeviceModel, IoKind, Shaper};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::io;
@@ -166,6 +167,7 @@ fn modelled(io: &Io) -> Option<device::Io> {
         Io::Read { offset, buf } => (IoKind::Read, *offset, buf.as_ref().len()),
         Io::Write { offset, data, durable: true } => (IoKind::DurableWrite, *offset, data.len()),
         Io::Write { offset, data, durable: false } => (IoKind::Write, *offset, data.len()),
+        Io::WriteVectored { offset, pieces } => (IoKind::Write, *offset, pieces.iter().map(Bytes::len).sum()),
         Io::Flush => (IoKind::Flush, 0, 0),
         Io::Discard { .. } => return None,
     };

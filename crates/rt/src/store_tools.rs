@@ -79,7 +79,7 @@ impl StoreReader {
             while let Some((id, io)) = self.store.poll_device() {
                 let result = match io {
                     Io::Read { offset, mut buf } => self.device.read_at(offset, &mut buf).map(|()| Some(buf)),
-                    Io::Write { .. } | Io::Flush | Io::Discard { .. } => Err(DeviceFailed),
+                    _ => Err(DeviceFailed),
                 };
                 self.store.device_done(id, result);
             }

@@ -121,7 +121,7 @@ impl ExtentDisk {
 
     /// How much is not durable yet.
     pub(crate) fn owes(&self) -> usize {
-        self.under_way.values().filter(|(io, _)| matches!(io, Io::Write { .. } | Io::Flush)).count()
+        self.under_way.values().filter(|(io, _)| !matches!(io, Io::Read { .. } | Io::Discard { .. })).count()
     }
 
     /// Does what can be done now; gives what has ended.
@@ -198,6 +198,9 @@ fn shape(io: &Io) -> (IoKind, u64, u64) {
         Io::Read { offset, buf } => (IoKind::Read, *offset, buf.as_ref().len() as u64),
         Io::Write { offset, data, durable: false } => (IoKind::Write, *offset, data.len() as u64),
         Io::Write { offset, data, durable: true } => (IoKind::DurableWrite, *offset, data.len() as u64),
+        Io::WriteVectored { offset, pieces } => {
+            (IoKind::Write, *offset, pieces.iter().map(|piece| piece.len() as u64).sum())
+        }
         // A discard is a note in the drive's tables.
         Io::Discard { offset, .. } => (IoKind::Write, *offset, 512),
         Io::Flush => (IoKind::Flush, 0, 0),

@@ -6,7 +6,7 @@
 use base::Rng;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use store::extent::device::{DeviceFailed, Io, IoBuf, ReadAt, WriteAt};
+use store::extent::device::{DeviceFailed, Io, IoBuf, ReadAt, WriteAt, placed};
 use store::extent::layout::BLOCK;
 
 /// What is written at once, whatever happens.
@@ -63,6 +63,12 @@ impl Sectors {
                     self.unflushed.push((offset, data));
                 }
             }
+            Io::WriteVectored { offset, pieces } => {
+                for (offset, data) in placed(offset, pieces) {
+                    put(&mut self.cache, offset, &data);
+                    self.unflushed.push((offset, data));
+                }
+            }
             Io::Flush => {
                 for (offset, data) in self.unflushed.drain(..written.saturating_sub(self.flushed)) {
                     self.flushed += 1;
@@ -81,9 +87,10 @@ impl Sectors {
 
     /// The power goes, with these requests under way.
     pub(crate) fn cut(&mut self, under_way: impl Iterator<Item = Io>, rng: &mut Rng) {
-        let begun = under_way.filter_map(|io| match io {
-            Io::Write { offset, data, .. } => Some((offset, data)),
-            _ => None,
+        let begun = under_way.flat_map(|io| match io {
+            Io::Write { offset, data, .. } => placed(offset, vec![data]),
+            Io::WriteVectored { offset, pieces } => placed(offset, pieces),
+            _ => placed(0, Vec::new()),
         });
         let mut unsure: Vec<(u64, Bytes)> = self.unflushed.drain(..).chain(begun).collect();
         let share = rng.below(5);

@@ -182,8 +182,9 @@ fn check_out_of_line(
     report: &mut CheckReport,
 ) {
     let acknowledged = found.records.iter().filter(|record| record.header.point.sequence <= found.durable);
-    for bytes in acknowledged.flat_map(|record| &record.entries) {
-        let place = match Entry::decode(bytes) {
+    let entries = acknowledged.flat_map(|record| record.entries.iter().map(|bytes| (bytes, &record.apart)));
+    for (bytes, apart) in entries {
+        let place = match Entry::decode(bytes, apart) {
             Ok(Entry::OutOfLine(place)) => place,
             Ok(_) => continue,
             Err(error) => {

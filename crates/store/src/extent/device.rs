@@ -178,6 +178,15 @@ impl AsMut<[u8]> for IoBuf {
     }
 }
 
+/// Pieces that are written to neighbouring blocks from `offset` on, each with where it goes.
+pub fn placed(offset: u64, pieces: Vec<Bytes>) -> impl Iterator<Item = (u64, Bytes)> {
+    pieces.into_iter().scan(offset, |next, piece| {
+        let at = *next;
+        *next += piece.len() as u64;
+        Some((at, piece))
+    })
+}
+
 /// Names a request to the device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IoId(pub u64);
@@ -191,6 +200,13 @@ pub enum Io {
         offset: u64,
         /// What to fill.
         buf: IoBuf,
+    },
+    /// Writes what lies in several buffers, each of them `aligned`, to neighbouring blocks. It is not durable by itself.
+    WriteVectored {
+        /// Where to.
+        offset: u64,
+        /// What to write, in order; there is some.
+        pieces: Vec<Bytes>,
     },
     /// Writes bytes that are `aligned`: address and length are whole blocks.
     Write {
@@ -263,6 +279,9 @@ impl MemoryDevice {
         match io {
             Io::Read { offset, mut buf } => self.read_at(offset, &mut buf).map(|()| Some(buf)),
             Io::Write { offset, data, .. } => self.write_at(offset, &data).map(|()| None),
+            Io::WriteVectored { offset, pieces } => {
+                placed(offset, pieces).try_for_each(|(offset, piece)| self.write_at(offset, &piece)).map(|()| None)
+            }
             Io::Flush => Ok(None),
             Io::Discard { offset, len } => {
                 let range = self.range(offset, len as usize)?;

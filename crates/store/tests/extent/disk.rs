@@ -2,7 +2,7 @@
 
 use base::Rng;
 use bytes::Bytes;
-use store::extent::device::{DeviceFailed, Io, IoBuf, IoId, ReadAt, WriteAt};
+use store::extent::device::{DeviceFailed, Io, IoBuf, IoId, ReadAt, WriteAt, placed};
 
 /// What is written at once, whatever happens.
 const SECTOR: usize = 512;
@@ -80,6 +80,11 @@ impl Disk {
                     self.unflushed.push(Unflushed { offset, data });
                 }
             }
+            Io::WriteVectored { offset, pieces } => {
+                for (offset, data) in placed(offset, pieces) {
+                    self.carry_out(Io::Write { offset, data, durable: false }, complete);
+                }
+            }
             Io::Flush => {
                 for write in self.unflushed.drain(..complete.saturating_sub(self.flushed)) {
                     self.flushed += 1;
@@ -99,9 +104,13 @@ impl Disk {
     /// The power goes: what is found afterwards.
     pub(crate) fn cut(mut self, rng: &mut Rng) -> Vec<u8> {
         for (_, io, _) in self.queue.drain(..) {
-            if let Io::Write { offset, data, .. } = io {
-                self.unflushed.push(Unflushed { offset: offset as usize, data });
-            }
+            let (offset, pieces) = match io {
+                Io::Write { offset, data, .. } => (offset, vec![data]),
+                Io::WriteVectored { offset, pieces } => (offset, pieces),
+                _ => continue,
+            };
+            let writes = placed(offset, pieces).map(|(offset, data)| Unflushed { offset: offset as usize, data });
+            self.unflushed.extend(writes);
         }
         let share = rng.below(5);
         while !self.unflushed.is_empty() {

@@ -42,10 +42,11 @@ impl ExtentStore {
             return;
         }
         match checkpoint.step(&mut self.db) {
-            Ok(Want::Write { offset, data }) => {
-                self.counts.checkpoint_bytes += data.len() as u64;
-                let run = BlockRun::new(offset / BLOCK, data.len() as u64 / BLOCK);
-                self.request(Io::Write { offset, data, durable: false }, Purpose::Background(run));
+            Ok(Want::Write(block, pieces)) => {
+                let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+                self.counts.checkpoint_bytes += bytes;
+                let run = BlockRun::new(block, bytes / BLOCK);
+                self.request(Io::WriteVectored { offset: block * BLOCK, pieces }, Purpose::Background(run));
             }
             Ok(Want::Again) => self.again = true,
             Ok(Want::Wait) => {}

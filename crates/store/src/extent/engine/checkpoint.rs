@@ -11,7 +11,7 @@
 //!
 //! Invariant: at most one checkpoint at a time, and at most `WRITES_MAX` of its writes on their way.
 
-use crate::extent::layout::{BLOCK, BlockRun};
+use crate::extent::layout::BlockRun;
 use crate::extent::state::db::Db;
 use crate::extent::superblock::LogPoint;
 use crate::extent::tree::Fault;
@@ -40,13 +40,8 @@ pub(crate) struct Pace {
 /// What a checkpoint wants from its engine.
 #[derive(Debug)]
 pub(crate) enum Want {
-    /// A write.
-    Write {
-        /// Where, in bytes.
-        offset: u64,
-        /// What.
-        data: Bytes,
-    },
+    /// A write of these pieces to this block and those after it.
+    Write(u64, Vec<Bytes>),
     /// To be asked again once something has ended.
     Wait,
     /// To be asked again after others had their turn.
@@ -124,11 +119,11 @@ impl Checkpoint {
                 return Ok(Want::Wait);
             }
             if let Some((block, data)) = self.merge.writer.ready.pop() {
-                return Ok(self.write(block, data));
+                return Ok(self.write(block, vec![data]));
             }
             match self.phase {
                 Phase::Data => match self.next_data(db) {
-                    Some((block, data)) => return Ok(self.write(block, data)),
+                    Some((block, pieces)) => return Ok(self.write(block, pieces)),
                     None => self.phase = Phase::Merge,
                 },
                 Phase::Merge => {
@@ -140,7 +135,7 @@ impl Checkpoint {
                     }
                 }
                 Phase::Bitmap => match db.space.next_page(self.generation) {
-                    Some((block, page)) => return Ok(self.write(block, Bytes::from_owner(page))),
+                    Some((block, page)) => return Ok(self.write(block, vec![Bytes::from_owner(page)])),
                     None => self.phase = Phase::Flush,
                 },
                 Phase::Flush if self.writes > 0 => return Ok(Want::Wait),
@@ -149,17 +144,17 @@ impl Checkpoint {
         }
     }
 
-    fn write(&mut self, block: u64, data: Bytes) -> Want {
+    fn write(&mut self, block: u64, pieces: Vec<Bytes>) -> Want {
         self.writes += 1;
-        self.written += data.len() as u64;
-        Want::Write { offset: block * BLOCK, data }
+        self.written += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        Want::Write(block, pieces)
     }
 
     /// The next data that has to go to its place: neighbours together.
-    fn next_data(&mut self, db: &Db) -> Option<(u64, Bytes)> {
-        let (first, data) = db.frozen.waiting_from(self.next_block)?;
-        self.next_block = first + data.as_ref().len() as u64 / BLOCK;
-        Some((first, Bytes::from_owner(data)))
+    fn next_data(&mut self, db: &Db) -> Option<(u64, Vec<Bytes>)> {
+        let (first, pieces) = db.frozen.waiting_from(self.next_block)?;
+        self.next_block = first + pieces.len() as u64;
+        Some((first, pieces))
     }
 
     /// Merges some leaves; true when all are in and written.

@@ -32,18 +32,18 @@ impl ExtentStore {
         let waiting_max = WAITING_BYTES_MAX.min(self.geometry.log_bytes() / WAITING_PART_MAX);
         while self.placing.writes < WRITES_MAX
             && self.db.active.deferred.len() as u64 * BLOCK > waiting_max
-            && let Some((first, data)) = self.db.send_waiting(self.placing.cursor)
+            && let Some((first, pieces)) = self.db.send_waiting(self.placing.cursor)
         {
-            self.placing.cursor = first + data.len() as u64 / BLOCK;
+            self.placing.cursor = first + pieces.len() as u64;
             self.placing.writes += 1;
-            self.counts.checkpoint_bytes += data.len() as u64;
-            self.request(Io::Write { offset: first * BLOCK, data, durable: false }, Purpose::Placing(first));
+            self.counts.checkpoint_bytes += pieces.len() as u64 * BLOCK;
+            self.request(Io::WriteVectored { offset: first * BLOCK, pieces }, Purpose::Placing(first));
         }
     }
 
     /// Such a write has ended.
     pub(super) fn placed(&mut self, first: u64) {
-        self.db.direct.remove(&first);
+        self.db.placing.remove(&first);
         self.placing.writes -= 1;
     }
 }

@@ -113,7 +113,7 @@ impl Log {
     pub(crate) fn new(geometry: Geometry, salt: u64, tail: LogPoint, next: LogPoint, generation: u64) -> Log {
         let durable = next.sequence.saturating_sub(1);
         let total = next.position - tail.position;
-        let building = Building::new(Body::default());
+        let building = Building::new(Body::of_record());
         Log {
             geometry,
             salt,
@@ -124,14 +124,14 @@ impl Log {
             total,
             contained: 0,
             building,
-            spare: Body::default(),
+            spare: Body::of_record(),
             group: None,
         }
     }
 
     /// The most bytes of one entry: a longer one is written to blocks of data, and an entry says where.
     pub(crate) fn entry_bytes_max(geometry: &Geometry) -> usize {
-        (geometry.log_bytes() / 2 - BLOCK).min(TRANSACTION_BYTES_MAX as u64) as usize
+        (geometry.log_bytes() / 2 - 2 * BLOCK).min(TRANSACTION_BYTES_MAX as u64) as usize
     }
 
     /// Whether a checkpoint is due.
@@ -152,7 +152,8 @@ impl Log {
 
     /// Whether the ring has room for it.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.place((self.building.body.len() + 4 + bytes) as u64).is_some()
+        // Its text may end in the middle of a block, and what lies apart begins with one.
+        self.place((self.building.body.len() + 4 + bytes) as u64 + BLOCK).is_some()
     }
 
     /// Where a record of so many bytes goes: behind the last one or, where that would leave the usual part of the ring
@@ -227,14 +228,14 @@ impl Log {
         }
         let Building { mut body, entries, waiting, direct_left, had_direct } =
             core::mem::replace(&mut self.building, Building::new(core::mem::take(&mut self.spare)));
-        let (len, blocks) = (body.len(), body.take_lying());
+        let (len, text, blocks) = (body.len(), body.text_len(), body.take_lying());
         let mut buf = body.gather();
         let padded = buf.as_ref().len();
         let size = self.geometry.log_bytes();
         self.next.position = self.place(len as u64).expect("there was room for each entry as it was appended");
         self.total += padded as u64;
-        let header =
-            Header { point: self.next, durable: self.durable, generation: self.generation, len, entries, crc: 0 };
+        let (point, durable, generation) = (self.next, self.durable, self.generation);
+        let header = Header { point, durable, generation, len, text, entries, crc: 0 };
         let crc = header.seal(self.salt, &body, &mut buf);
         body.clear();
         self.spare = body;

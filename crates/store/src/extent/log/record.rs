@@ -32,6 +32,8 @@ pub(crate) struct Header {
     pub(crate) generation: u64,
     /// The record's length in bytes, without what fills its last block.
     pub(crate) len: usize,
+    /// The length without the blocks of data that lie behind its entries, if there are any.
+    pub(crate) text: usize,
     /// How many entries it has.
     pub(crate) entries: u32,
     /// The checksum of everything after it.
@@ -51,7 +53,7 @@ impl Header {
         out[48..52].copy_from_slice(&(self.len as u32).to_le_bytes());
         out[52..56].copy_from_slice(&self.point.previous_crc.to_le_bytes());
         out[56..60].copy_from_slice(&self.entries.to_le_bytes());
-        out[60..64].fill(0);
+        out[60..64].copy_from_slice(&(self.text as u32).to_le_bytes());
         let crc = body.checksum(crc32c(salt as u32, &out[8..HEADER]), HEADER);
         debug_assert_eq!(crc, crc32c(salt as u32, &out[8..]), "a known checksum was wrong");
         out[4..8].copy_from_slice(&crc.to_le_bytes());
@@ -69,7 +71,19 @@ impl Header {
         let (durable, generation) = (d.u64().ok()?, d.u64().ok()?);
         let (len, previous_crc, entries) = (d.u32().ok()? as usize, d.u32().ok()?, d.u32().ok()?);
         let point = LogPoint { sequence, position, previous_crc };
-        (len >= HEADER).then_some(Header { point, durable, generation, len, entries, crc })
+        // Older records have no block apart, and say nothing of that.
+        let text = Some(d.u32().ok()? as usize).filter(|text| *text > 0).unwrap_or(len);
+        let fits = text == len || (Header::apart_start(text) < len && len.is_multiple_of(BLOCK as usize));
+        (text >= HEADER && fits).then_some(Header { point, durable, generation, len, text, entries, crc })
+    }
+
+    fn apart_start(text: usize) -> usize {
+        text.next_multiple_of(BLOCK as usize)
+    }
+
+    /// The blocks of data behind the entries of a record, of which these are all bytes.
+    pub(crate) fn apart(&self, record: &Bytes) -> Bytes {
+        if self.text == self.len { Bytes::new() } else { record.slice(Header::apart_start(self.text)..self.len) }
     }
 
     /// Whether these bytes, of which the first `len` are the record, are what the header says.
@@ -223,11 +237,21 @@ fn encode_changes(t: &Transaction, direct: &[DirectWrite], body: &mut Body) {
                 e.blob(&data[data.len() - tail..]);
                 e.put(&direct.crcs);
             }
-            (Op::Write(offset, data), None) => {
-                e.u8(1);
-                e.u64(*offset);
-                body.blob(data, &t.sums);
-            }
+            (Op::Write(offset, data), None) => match body.append_apart(data, &t.sums) {
+                Some(block) => {
+                    let e = body.text();
+                    e.u8(APART);
+                    e.u64(*offset);
+                    e.len(data.len());
+                    e.u32(block);
+                }
+                None => {
+                    let e = body.text();
+                    e.u8(1);
+                    e.u64(*offset);
+                    body.blob(data, &t.sums);
+                }
+            },
             _ => encode_op(op, e, &mut Default::default()),
         }
     }
@@ -235,6 +259,9 @@ fn encode_changes(t: &Transaction, direct: &[DirectWrite], body: &mut Body) {
 
 /// The tag of a large write; the others are `transaction`'s.
 const DIRECT: u8 = 64;
+
+/// The tag of a write whose data lies behind the record's entries.
+const APART: u8 = 65;
 
 /// The kind of an entry that lies elsewhere.
 const OUT_OF_LINE: u8 = 5;
@@ -248,10 +275,10 @@ pub(crate) fn encode_clear(stretch: Stretch, count: u32, e: &mut Encoder) {
 
 impl Entry {
     /// Reads an entry. The data of a large write's middle comes back as zeros.
-    pub(crate) fn decode(bytes: &Bytes) -> Result<Entry, Malformed> {
+    pub(crate) fn decode(bytes: &Bytes, apart: &Bytes) -> Result<Entry, Malformed> {
         let mut d = Decoder::shared(bytes);
         let entry = match d.u8()? {
-            kind @ (1 | 3) => decode_transaction(&mut d, kind == 3)?,
+            kind @ (1 | 3) => decode_transaction(&mut d, kind == 3, apart)?,
             2 => {
                 let stretch = Stretch { number: CollectionNumber(d.u64()?), range: HashRange::ALL };
                 Entry::Clear { stretch, count: d.u32()? }
@@ -265,26 +292,26 @@ impl Entry {
     }
 }
 
-fn decode_transaction(d: &mut Decoder<'_>, has_parts: bool) -> Result<Entry, Malformed> {
+fn decode_transaction(d: &mut Decoder<'_>, has_parts: bool, apart: &Bytes) -> Result<Entry, Malformed> {
     let given = decode_runs(d)?;
     let mut parts = Vec::new();
     for _ in 0..if has_parts { d.len(10)? } else { 0 } {
-        parts.push(decode_part(d)?);
+        parts.push(decode_part(d, apart)?);
     }
-    let (transaction, direct) = decode_changes(d)?;
+    let (transaction, direct) = decode_changes(d, apart)?;
     Ok(Entry::Transaction { transaction: Transaction { parts, ..transaction }, given, direct })
 }
 
-fn decode_part(d: &mut Decoder<'_>) -> Result<Part, Malformed> {
+fn decode_part(d: &mut Decoder<'_>, apart: &Bytes) -> Result<Part, Malformed> {
     let (kind, range) = (d.u8()?, d.get()?);
     match kind {
-        1 => Ok(Part::Split { range, child: decode_changes(d)?.0 }),
+        1 => Ok(Part::Split { range, child: decode_changes(d, apart)?.0 }),
         2 => Ok(Part::Merge { range, source: d.get()? }),
         _ => Err(Malformed::new("log entry", "has a part of an unknown kind")),
     }
 }
 
-fn decode_changes(d: &mut Decoder<'_>) -> Result<(Transaction, Vec<DirectWrite>), Malformed> {
+fn decode_changes(d: &mut Decoder<'_>, apart: &Bytes) -> Result<(Transaction, Vec<DirectWrite>), Malformed> {
     let mut transaction = Transaction::new(d.get()?);
     let flags = d.u8()?;
     (transaction.create, transaction.remove) = (flags & 1 != 0, flags & 2 != 0);
@@ -305,6 +332,14 @@ fn decode_changes(d: &mut Decoder<'_>) -> Result<(Transaction, Vec<DirectWrite>)
             }
             direct.push(DirectWrite { op, crcs });
             Op::Write(offset, data.into())
+        } else if d.peek().first() == Some(&APART) {
+            d.skip(1)?;
+            let (offset, len, block) = (d.u64()?, d.u32()? as usize, d.u32()? as usize);
+            let (at, end) = (block * BLOCK as usize, block * BLOCK as usize + len);
+            if end > apart.len() || offset.checked_add(len as u64).is_none() {
+                return Err(Malformed::new("log entry", "has a write whose data is not there"));
+            }
+            Op::Write(offset, apart.slice(at..end))
         } else {
             decode_op(d, &Bytes::new())?
         };
@@ -315,4 +350,74 @@ fn decode_changes(d: &mut Decoder<'_>) -> Result<(Transaction, Vec<DirectWrite>)
         transaction.ops.push((at, change));
     }
     Ok((transaction, direct))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{CollectionId, ObjectId};
+
+    const SALT: u64 = 77;
+    const BLOCK_BYTES: usize = BLOCK as usize;
+
+    /// A record of one transaction as it lies in the log, and its header as it is read.
+    fn record(body: Body, transaction: &Transaction) -> (Header, Bytes) {
+        let mut body = body;
+        body.text().raw(&[0; HEADER]);
+        body.sized(|body| encode_transaction(transaction, &[], &[], body));
+        let mut buf = body.gather();
+        let (len, text) = (body.len(), body.text_len());
+        let point = LogPoint { sequence: 5, position: 0, previous_crc: 3 };
+        Header { point, durable: 4, generation: 2, len, text, entries: 1, crc: 0 }.seal(SALT, &body, &mut buf);
+        let bytes = Bytes::from_owner(buf);
+        (Header::parse(SALT, &bytes).expect("a record"), bytes)
+    }
+
+    fn transaction(data: &[&[u8]]) -> Transaction {
+        let mut transaction = Transaction::new(CollectionId::Meta);
+        let object = transaction.object(&ObjectId::record("name"));
+        let writes = data.iter().map(|data| Op::Write(8192, Bytes::copy_from_slice(data)));
+        transaction.ops.extend(writes.map(|op| (object, op)));
+        transaction
+    }
+
+    #[test]
+    fn data_is_found_where_the_record_has_it() {
+        let whole = [[1; BLOCK_BYTES], [2; BLOCK_BYTES], [3; BLOCK_BYTES]].concat();
+        let (two, one) = whole.split_at(2 * BLOCK_BYTES);
+        for data in [&[two, b"some", one][..], &[b"some"], &[one]] {
+            let transaction = transaction(data);
+            let has_blocks = data.iter().any(|data| data.len() >= BLOCK_BYTES);
+            for (body, apart) in [(Body::of_record(), has_blocks), (Body::default(), false)] {
+                let (header, bytes) = record(body, &transaction);
+                assert!(header.matches(SALT, &bytes));
+                assert_eq!(header.text < header.len, apart);
+                let text = bytes.slice(HEADER + 4..header.text);
+                let decoded = Entry::decode(&text, &header.apart(&bytes)).expect("ours");
+                assert_eq!(
+                    decoded,
+                    Entry::Transaction { transaction: transaction.clone(), given: vec![], direct: vec![] }
+                );
+                if apart {
+                    let less = header.apart(&bytes).slice(..header.len - header.text.next_multiple_of(BLOCK_BYTES) - 1);
+                    assert!(Entry::decode(&text, &less).is_err(), "data beyond the record's end");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn headers_whose_lengths_contradict_each_other_are_refused() {
+        let (header, bytes) = record(Body::of_record(), &transaction(&[&[1; BLOCK_BYTES]]));
+        let with_text = |text: usize| {
+            let mut bytes = bytes.to_vec();
+            bytes[60..64].copy_from_slice(&(text as u32).to_le_bytes());
+            Header::parse(SALT, &bytes).map(|header| header.text)
+        };
+        assert_eq!(with_text(header.text), Some(header.text));
+        assert_eq!(with_text(0), Some(header.len), "an older record");
+        for text in [1, HEADER - 1, header.len - 1, header.len + 1, u32::MAX as usize] {
+            assert_eq!(with_text(text), None, "{text}");
+        }
+    }
 }

@@ -22,6 +22,8 @@ const AHEAD_BYTES: u64 = 1 << 20;
 pub(crate) struct Record {
     pub(crate) header: Header,
     pub(crate) entries: Vec<Bytes>,
+    /// Blocks of data that these name.
+    pub(crate) apart: Bytes,
 }
 
 /// The log as it is found.
@@ -46,7 +48,7 @@ pub(crate) fn read(device: &mut dyn ReadAt, sb: &Superblock, end: Option<u64>) -
         }
         found.next = header.next();
         found.durable = found.durable.max(header.durable);
-        found.records.push(Record { header, entries: cut(&header, &bytes)? });
+        found.records.push(Record { header, entries: cut(&header, &bytes)?, apart: header.apart(&bytes) });
         // A record may have gone around the ring's end early.
         if found.next.position - sb.log.position > 2 * geometry.log_bytes() {
             return Err(Malformed::new("log", "is longer than its ring").into());
@@ -154,10 +156,10 @@ fn later_record_from(
 fn cut(header: &Header, bytes: &Bytes) -> Result<Vec<Bytes>, Malformed> {
     let bad = Malformed::new("log record", "has an entry beyond its end");
     let (mut entries, mut at) = (Vec::new(), HEADER);
-    while at < header.len {
-        let body = at.checked_add(4).filter(|&body| body <= header.len).ok_or(bad.clone())?;
+    while at < header.text {
+        let body = at.checked_add(4).filter(|&body| body <= header.text).ok_or(bad.clone())?;
         let len = u32::from_le_bytes(bytes[at..body].try_into().expect("four bytes")) as usize;
-        at = body.checked_add(len).filter(|&end| end <= header.len).ok_or(bad.clone())?;
+        at = body.checked_add(len).filter(|&end| end <= header.text).ok_or(bad.clone())?;
         entries.push(bytes.slice(body..at));
     }
     if entries.len() == header.entries as usize { Ok(entries) } else { Err(bad) }

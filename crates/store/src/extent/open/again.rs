@@ -34,7 +34,8 @@ pub(super) fn carry_out<'a>(
     sb: &Superblock,
     found: &'a Found,
 ) -> Result<Option<u64>, OpenError> {
-    let of_record = |Record { header, entries }: &'a Record| entries.iter().map(|bytes| (header.point.sequence, bytes));
+    let of_record =
+        |record: &'a Record| record.entries.iter().map(|bytes| (record.header.point.sequence, bytes, &record.apart));
     let mut entries = found.records.iter().flat_map(of_record);
     loop {
         let next = take_some(&mut entries);
@@ -56,13 +57,15 @@ pub(super) fn carry_out<'a>(
 }
 
 /// The next entries. What cannot be read is an error only in its turn: the log may end before it.
-fn take_some<'a>(entries: &mut impl Iterator<Item = (u64, &'a Bytes)>) -> Vec<(u64, Result<Entry, Malformed>)> {
+fn take_some<'a>(
+    entries: &mut impl Iterator<Item = (u64, &'a Bytes, &'a Bytes)>,
+) -> Vec<(u64, Result<Entry, Malformed>)> {
     let (mut next, mut bytes) = (Vec::new(), 0);
     while next.len() < AHEAD_ENTRIES
         && bytes < AHEAD_BYTES_MAX
-        && let Some((sequence, encoded)) = entries.next()
+        && let Some((sequence, encoded, apart)) = entries.next()
     {
-        let entry = Entry::decode(encoded);
+        let entry = Entry::decode(encoded, apart);
         bytes += entry.as_ref().map_or(0, data_bytes);
         next.push((sequence, entry));
     }
@@ -135,7 +138,7 @@ fn again(device: &mut dyn ReadAt, db: &mut Db, salt: u64, entry: Entry, unsure: 
                 return Err(Malformed::new("log entry", "lies in blocks that are taken").into());
             }
             db.lend(&place.runs);
-            Entry::decode(&read_out_of_line(device, salt, &place)?)?
+            Entry::decode(&read_out_of_line(device, salt, &place)?, &Bytes::new())?
         }
         entry => entry,
     };

@@ -10,7 +10,7 @@
 //! Read next: `objects::execute`, which changes it, and `engine::checkpoint`, which makes the tree of it.
 
 use crate::contract::StoreError;
-use crate::extent::device::IoBuf;
+use crate::extent::device::aligned;
 use crate::extent::layout::{BLOCK, BlockRun, Geometry, push_run};
 use crate::extent::objects::block_map::Mapped;
 use crate::extent::objects::object::Object;
@@ -51,16 +51,13 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// The first data from a block on that waits for its place, with what follows it there.
-    pub(crate) fn waiting_from(&self, block: u64) -> Option<(u64, IoBuf)> {
+    /// The first block from one on that waits for its place, and as much data, a piece for each block, as follows it there.
+    pub(crate) fn waiting_from(&self, block: u64) -> Option<(u64, Vec<Bytes>)> {
         let mut rest = self.deferred.range(block..).peekable();
         let first = *rest.peek()?.0;
-        let run: Vec<&Bytes> = (first..first + PLACED_BLOCKS_MAX)
-            .map_while(|block| rest.next_if(|(at, _)| **at == block).map(|(_, data)| data))
-            .collect();
-        let mut buf = IoBuf::passing(run.len() * BLOCK as usize);
-        run.iter().for_each(|data| buf.append(data));
-        Some((first, buf))
+        let run = (first..first + PLACED_BLOCKS_MAX)
+            .map_while(|block| rest.next_if(|(at, _)| **at == block).map(|(_, data)| aligned(data.clone())));
+        Some((first, run.collect()))
     }
 }
 
@@ -82,8 +79,10 @@ pub(crate) struct Db {
     pub(crate) fresh: Fresh,
     /// Pages that go with the one that the last fault named.
     pub(crate) expected: Vec<PagePtr>,
-    /// Data whose writes to its place have not ended, by the first block of each: large writes, and what has waited.
+    /// Data of large writes to its place that have not ended, by the first block of each.
     pub(crate) direct: BTreeMap<u64, Bytes>,
+    /// What has waited for its place and is being written to it, by the first block: a piece for each.
+    pub(crate) placing: BTreeMap<u64, Vec<Bytes>>,
     pub(crate) collections: BTreeMap<CollectionId, Collection>,
     /// What removed collections had, where objects are still there.
     pub(crate) trash: BTreeSet<Stretch>,
@@ -128,6 +127,7 @@ impl Db {
             fresh: Fresh::default(),
             expected: Vec::new(),
             direct: BTreeMap::new(),
+            placing: BTreeMap::new(),
             collections: BTreeMap::new(),
             trash: BTreeSet::new(),
             shared: Shared::default(),
@@ -178,7 +178,11 @@ impl Db {
     /// The content of a block of data that may not be in its place yet.
     pub(crate) fn data_on_its_way(&self, block: u64) -> Option<Bytes> {
         let waiting = self.active.deferred.get(&block).or_else(|| self.frozen.deferred.get(&block));
-        waiting.cloned().or_else(|| {
+        let placed = || {
+            let (first, pieces) = self.placing.range(..=block).next_back()?;
+            pieces.get((block - first) as usize)
+        };
+        waiting.or_else(placed).cloned().or_else(|| {
             let (first, run) = self.direct.range(..=block).next_back()?;
             part(*first, run, block)
         })
@@ -194,19 +198,19 @@ impl Db {
 
     /// Data that waits since the last checkpoint began, from a block on or, where none is left behind it, from the first
     /// on: it is on its way to its place now.
-    pub(crate) fn send_waiting(&mut self, from: u64) -> Option<(u64, Bytes)> {
-        let (first, data) = self.active.waiting_from(from).or_else(|| self.active.waiting_from(0))?;
-        let data = Bytes::from_owner(data);
-        let end = first + data.len() as u64 / BLOCK;
+    pub(crate) fn send_waiting(&mut self, from: u64) -> Option<(u64, Vec<Bytes>)> {
+        let (first, pieces) = self.active.waiting_from(from).or_else(|| self.active.waiting_from(0))?;
+        let end = first + pieces.len() as u64;
         (first..end).for_each(|block| drop(self.active.deferred.remove(&block)));
-        self.direct.insert(first, data.clone());
-        Some((first, data))
+        self.placing.insert(first, pieces.clone());
+        Some((first, pieces))
     }
 
     /// Bytes of data that may not be in their place yet.
     pub(crate) fn waiting_bytes(&self) -> u64 {
-        let deferred = (self.active.deferred.len() + self.frozen.deferred.len()) as u64 * BLOCK;
-        deferred + self.direct.values().map(|data| data.len() as u64).sum::<u64>()
+        let placing: usize = self.placing.values().map(Vec::len).sum();
+        let blocks = self.active.deferred.len() + self.frozen.deferred.len() + placing;
+        blocks as u64 * BLOCK + self.direct.values().map(|data| data.len() as u64).sum::<u64>()
     }
 
     /// The content of a block that waits for its place lies elsewhere, too: the buffer that it came in is let go.

@@ -52,7 +52,7 @@ impl PageWriter {
         let ptr = PagePtr { block: run.start + self.filled, blocks: blocks as u32, crc: crc32c(CRC_SEED, &bytes) };
         self.pages.push(BlockRun::new(ptr.block, blocks));
         self.filled += blocks;
-        db.cache.keep_written(ptr.block, Arc::new(Page::parse(ptr, bytes)?));
+        db.cache.keep_written(ptr.block, Arc::new(Page::encoded(level, entries.len(), bytes)));
         Ok(ptr)
     }
 
@@ -203,6 +203,7 @@ impl Merge {
             };
             let next = parent.children.get(at + count).map(|(key, _)| key.clone());
             let bound = next.clone().or(outer_bound.clone());
+            entries.reserve(page.as_ref().map_or(0, |page| page.len()));
             merge_entries(&db.frozen.table, page.as_deref(), &from, bound.as_deref(), &mut entries);
             let size: usize = entries.iter().map(|(k, v)| entry_bytes(k, v)).sum();
             match next {

@@ -68,6 +68,13 @@ impl Page {
         Ok(page)
     }
 
+    /// A page as it was just encoded, which needs no check.
+    pub(crate) fn encoded(level: u8, count: usize, bytes: Bytes) -> Page {
+        let page = Page { bytes, level, count };
+        debug_assert_eq!(page.check(), Ok(()), "a page that we made");
+        page
+    }
+
     fn check(&self) -> Result<(), Malformed> {
         let bad = |why| Malformed::new("page", why);
         let table = self.count.checked_mul(4).map(|len| len + HEADER).filter(|&end| end <= self.bytes.len());

@@ -1,4 +1,5 @@
 """`loligo up`, `down` and `status` as a person meets them: shapes, resuming, crashes, bad input."""
+import fcntl
 import json
 import os
 import shutil
@@ -37,9 +38,14 @@ class Lifecycle(OwnCluster):
             return process
 
         port = harness.free_port()
-        serving = unread("up", "--dir", self.cluster.dir, "--port", port)
-        wait_for(lambda: self.cluster.conf.exists() and run("ceph", "health", conf=self.cluster.conf, check=False).returncode == 0,
-                 "the cluster serves")
+        # A pipe that holds one line at a time: the next is being written when the reader goes.
+        reading, writing = os.pipe2(os.O_DIRECT)
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+        command = [Loligo.binary(), "up", "--dir", str(self.cluster.dir), "--port", str(port)]
+        serving = subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+        os.close(writing)
+        self.assertIn(b"HEALTH_OK", os.read(reading, 4096))
+        os.close(reading)
         for verb in (["status", "--dir", self.cluster.dir], ["sim", "--seed", "1"], ["sim", "--planted", "list"], ["store", "format"]):
             with self.subTest(verb=verb):
                 process = unread(*verb)
@@ -49,8 +55,9 @@ class Lifecycle(OwnCluster):
         self.assertIsNone(serving.poll(), "it goes on")
         self.assertEqual(self.cluster.health(), "HEALTH_OK")
         serving.send_signal(signal.SIGTERM)
-        self.assertNotIn("panicked", serving.communicate(timeout=60)[1])
-        self.assertEqual(serving.returncode, 0)
+        said = serving.communicate(timeout=60)[1]
+        self.assertNotIn("panicked", said)
+        self.assertEqual(serving.returncode, 0, said)
         with self.subTest("detached"):
             process = unread("up", "--dir", self.cluster.dir, "--detach")
             process.communicate(timeout=60)

@@ -8,7 +8,7 @@
 
 use super::store::ExtentStore;
 use crate::contract::StoreError;
-use crate::extent::layout::{BLOCK, BlockRun};
+use crate::extent::layout::{BLOCK, BlockRun, push_run};
 use crate::extent::log::body::Body;
 use crate::extent::log::record::{self, OutOfLine};
 use crate::extent::tree::Fault;
@@ -58,7 +58,7 @@ impl ExtentStore {
         while left > 0 {
             let run = self.db.space.allocate(left).expect("so many are free");
             left -= run.len;
-            runs.push(run);
+            push_run(&mut runs, run);
         }
         Ok(runs)
     }

@@ -130,7 +130,7 @@ pub(crate) struct Space {
 ///
 /// The lowest free span is the next one: so what has been used is used again, soon, before anything new is. A file system
 /// has to find room for a new block of a file, and to remember it with the next flush. But only whole spans count, so
-/// that what is written together lies together.
+/// that what is written together lies together. Small runs share a span until it is full, large ones begin with one.
 #[derive(Clone, Copy, Debug)]
 struct Area {
     first: u64,
@@ -155,16 +155,20 @@ impl Area {
     fn next_span(&mut self, used: &BlockSet) -> Option<u64> {
         let found = used.find_span(self.free_from, self.top);
         self.free_from = found.unwrap_or(self.top);
-        found.or(Some(self.top).filter(|top| *top < self.end))
+        let new = [self.top.next_multiple_of(SPAN_BLOCKS), self.top];
+        found.or_else(|| new.into_iter().find(|at| *at < self.end))
     }
 
-    /// The first of free blocks to hand out.
-    fn next(&mut self, used: &BlockSet) -> Option<u64> {
+    /// The next free block of the span that was begun.
+    fn begun(&self, used: &BlockSet) -> Option<u64> {
         let at = self.cursor;
-        if !at.is_multiple_of(SPAN_BLOCKS) && at < self.end && used.find(at, at + 1, true).is_none() {
-            return Some(at);
-        }
-        let (first, end) = (self.first, self.end);
+        let within = !at.is_multiple_of(SPAN_BLOCKS) && at < self.end;
+        (within && used.find(at, at + 1, true).is_none()).then_some(at)
+    }
+
+    /// The first of free blocks to hand out, in a span of their own where there is one.
+    fn next(&mut self, used: &BlockSet) -> Option<u64> {
+        let (first, at, end) = (self.first, self.cursor, self.end);
         let any = |from| used.find(from, end, false);
         self.next_span(used).or_else(|| any(at)).or_else(|| any(first))
     }
@@ -226,11 +230,18 @@ impl Space {
     /// Hands out up to `len` consecutive blocks for data: the next free run, which may be shorter. None when all is
     /// taken but what is kept for pages.
     pub(crate) fn allocate(&mut self, len: u64) -> Option<BlockRun> {
-        let found = self.data.next(&self.used)?;
-        let limit = self.data.end.min(found.saturating_add(len));
+        let begun = self.data.begun(&self.used);
+        let (found, end) = match begun.filter(|_| len < SPAN_BLOCKS) {
+            Some(at) => (at, at.next_multiple_of(SPAN_BLOCKS).min(self.data.end)),
+            None => (self.data.next(&self.used)?, self.data.end),
+        };
+        let limit = end.min(found.saturating_add(len));
         let stop = self.used.find(found, limit, true).unwrap_or(limit);
         let run = BlockRun::new(found, stop - found);
         self.hand_out(run);
+        if let Some(begun) = begun.filter(|at| *at != found) {
+            self.data.cursor = begun;
+        }
         Some(run)
     }
 
@@ -450,7 +461,7 @@ mod tests {
         assert!(!space.take(last) && !space.take(BlockRun::new(0, 1)));
         space.release(BlockRun::new(first.start + 2, 2));
         let first_page = space.allocate_whole(3).expect("what data leaves alone");
-        assert_eq!(first_page.start, geometry().pages_start());
+        assert_eq!(first_page.start, geometry().pages_start().next_multiple_of(SPAN_BLOCKS));
         while space.allocate_whole(3).is_some() {}
         assert_eq!(space.allocate_whole(2), Some(BlockRun::new(first.start + 2, 2)), "then anywhere");
     }
@@ -459,20 +470,35 @@ mod tests {
     fn what_was_used_is_used_again_in_spans_before_anything_new() {
         let mut space = Space::new(geometry());
         let used: Vec<BlockRun> = (0..10).map(|_| space.allocate(100).expect("room")).collect();
-        let top = used[9].end();
+        let is_span = |run: &BlockRun| run.start.is_multiple_of(SPAN_BLOCKS);
+        assert!(used.iter().all(is_span), "what is large begins with a span");
         // A hole of a few blocks is left alone as long as there is better.
         space.release(BlockRun::new(used[1].start, 5));
-        assert_eq!(space.allocate(1).map(|run| run.start), Some(top), "the span that was begun");
-        space.release(BlockRun::new(used[3].start, 300));
-        let span = used[3].start.next_multiple_of(SPAN_BLOCKS);
-        space.allocate((top + 1).next_multiple_of(SPAN_BLOCKS) - top - 1);
-        let mut again = Vec::new();
-        while let Some(run) = space.allocate(64).filter(|run| run.start < top) {
-            again.push(run.start);
-        }
-        assert_eq!(again, (0..4).map(|at| span + at * 64).filter(|at| at + 64 <= used[6].start).collect::<Vec<_>>());
-        assert_eq!(space.take_free(BlockRun::new(used[0].start, 200), 5), [BlockRun::new(used[1].start, 5)]);
+        let begun = geometry().data_start();
+        assert_eq!(space.allocate(1), Some(BlockRun::new(begun, 1)), "the span that was begun");
+        let rest = used[0].start - begun - 1;
+        assert_eq!(space.allocate(rest + 2), Some(BlockRun::new(begun + 1, rest)), "up to its end");
+        used[3..5].iter().for_each(|run| space.release(*run));
+        let again: Vec<u64> = (0..5).filter_map(|_| space.allocate(64)).map(|run| run.start).collect();
+        let new = used[9].end().next_multiple_of(SPAN_BLOCKS);
+        assert_eq!(again, [used[3].start, used[3].start + 64, used[4].start, used[4].start + 64, new]);
+        let hole = BlockRun::new(used[0].end(), used[1].start + 5 - used[0].end());
+        assert_eq!(space.take_free(BlockRun::new(used[0].start, 200), 5), [hole]);
         assert!(!space.take(BlockRun::new(used[1].start, 5)), "taken for as long as the device is told");
+    }
+
+    /// One small run once let all large ones go on behind it, ever further.
+    #[test]
+    fn what_is_written_again_and_again_stays_where_it_is() {
+        let mut space = Space::new(geometry());
+        space.allocate(1).expect("empty");
+        let mut live: Vec<BlockRun> = (0..8).map(|_| space.allocate(256).expect("room")).collect();
+        let top = live[7].end();
+        for at in 0..100 {
+            let run = space.allocate(256).expect("room");
+            assert!(run.len == 256 && run.end() <= top + 256, "{run:?} after {at}");
+            space.release(core::mem::replace(&mut live[at % 8], run));
+        }
     }
 
     #[test]

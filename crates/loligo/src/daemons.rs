@@ -229,13 +229,6 @@ fn allow_many_files() {
     }
 }
 
-/// Takes memory in small pages from now on, as do the programs that this process starts. Huge ones save a memory store a
-/// miss in each read of its many gigabytes; a daemon that lives in some dozens of megabytes only becomes larger by what it
-/// does not use of them. Where the kernel refuses, that is all that happens.
-pub(crate) fn take_small_pages() {
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
-}
-
 /// `loligo mon`.
 pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
     let mut signals = StopSignals::catch()?;
@@ -245,7 +238,7 @@ pub(crate) fn run_mon(dir: &ClusterDir) -> anyhow::Result<()> {
     let setup = mon_setup(dir, &cluster)?;
     logging::to_file(&dir.log(&name))?;
     allow_many_files();
-    take_small_pages();
+    rt::program::take_small_pages();
     let mut threads = DaemonThreads::default();
     threads.start(&name, setup, mon_daemon::run)?;
     Ok(threads.run_until_stopped(&mut signals)?)
@@ -316,7 +309,7 @@ pub(crate) fn run_osd(dir: &ClusterDir, args: &OsdArgs) -> anyhow::Result<()> {
     logging::to_file(&dir.log(&name))?;
     allow_many_files();
     if setup.store != StoreKind::Memory {
-        take_small_pages();
+        rt::program::take_small_pages();
     }
     let mut threads = DaemonThreads::default();
     threads.start(&name, setup, osd_daemon::run)?;
@@ -350,7 +343,7 @@ impl Embedded {
         logging::to_file(&dir.log(EMBEDDED))?;
         allow_many_files();
         if osds.iter().all(|(_, osd)| osd.store != StoreKind::Memory) {
-            take_small_pages();
+            rt::program::take_small_pages();
         }
         let mut threads = DaemonThreads::default();
         threads.start(&format!("mon.{MON_NAME}"), mon, mon_daemon::run)?;

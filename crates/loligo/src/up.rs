@@ -201,7 +201,7 @@ fn apart(
     }
     if cluster.store()? != StoreKind::Memory.name() {
         // A process has it from its parent before its first memory.
-        daemons::take_small_pages();
+        rt::program::take_small_pages();
     }
     let mut children: Vec<(String, Child)> = Vec::new();
     let ready = commands

@@ -28,7 +28,7 @@ pub mod osd_daemon;
 pub mod osd_store;
 pub mod pg_transfer;
 mod preemption;
-mod program;
+pub mod program;
 pub mod reactor;
 pub mod shaped_device;
 pub mod signals;

@@ -1,12 +1,41 @@
-//! The program's own pages in memory.
+//! The program's own pages in memory: how large they are, and which are let go.
 //!
-//! Owns letting go of code that is not in use: what only the start needed, and what the kernel maps around each page that
+//! Memory is taken in small pages, but for buffers of large reads and writes. Huge pages save a memory store a miss in each
+//! read of its many gigabytes; a daemon that lives in some dozens of megabytes only becomes larger by what it does not use
+//! of them.
+//!
+//! Owns that, and letting go of code that is not in use: what only the start needed, and what the kernel maps around each page that
 //! is (64 KiB, `fault_around_bytes` of Linux's `mm/memory.c`), would count as this process's memory for good. What is used
 //! again is still in the page cache, and mapped anew with the first touch.
 #![allow(unsafe_code)]
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Range;
+
+/// Huge pages where they were asked for stay, of Linux's `linux/prctl.h` (v6.18).
+const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
+
+/// Takes memory in small pages from now on, as do the programs that this process starts, but for what [`in_huge_pages`] was
+/// asked for. A kernel that knows only all or nothing is told so where it gives huge pages unasked.
+pub fn take_small_pages() {
+    let disable = |flags: libc::c_ulong| {
+        // SAFETY: it takes numbers and changes no memory.
+        unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, flags, 0, 0) == 0 }
+    };
+    let unasked = || {
+        let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+        enabled.is_ok_and(|enabled| enabled.contains("[always]"))
+    };
+    // Where the kernel refuses, that is all that happens.
+    let _ = disable(EXCEPT_ADVISED) || unasked() && disable(0);
+}
+
+/// Asks for huge pages under this memory; where the kernel has none, small ones do.
+pub fn in_huge_pages(memory: &mut [MaybeUninit<u8>]) {
+    // SAFETY: the advice changes no content.
+    let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_HUGEPAGE) };
+}
 
 /// Lets go of all code, the running one's included.
 pub(crate) fn let_code_go() -> io::Result<()> {

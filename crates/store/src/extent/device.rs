@@ -7,7 +7,10 @@
 mod pool;
 
 use super::layout::BLOCK;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+
+pub(crate) use pool::BUFFER_BYTES_MAX;
+pub use pool::advise_large;
 
 /// A buffer whose address and length are multiples of 4 KiB, as direct I/O wants it.
 ///
@@ -25,27 +28,26 @@ pub struct IoBuf {
 struct Memory {
     /// Never grows beyond the capacity that it was made with: it would move. It may be longer than the buffer's content:
     /// then that is what its last user left.
-    bytes: Vec<u8>,
+    bytes: BytesMut,
     start: usize,
+    /// What the buffer may use of it, in whole blocks.
+    room: usize,
+    /// It is a piece of a slab.
+    of_slab: bool,
 }
 
 impl Memory {
     /// Room for `len` bytes, which are whole blocks.
     fn new(len: usize) -> Memory {
-        let bytes = Vec::with_capacity(len);
+        let bytes = BytesMut::with_capacity(len);
         if is_aligned(&bytes) {
-            return Memory { bytes, start: 0 };
+            return Memory { bytes, start: 0, room: len, of_slab: false };
         }
-        let mut bytes: Vec<u8> = Vec::with_capacity(len + BLOCK_BYTES);
+        let mut bytes = BytesMut::with_capacity(len + BLOCK_BYTES);
         // Never at its beginning: so there is room for as much as was asked for, and no more.
         let start = bytes.as_ptr().wrapping_add(1).align_offset(BLOCK_BYTES) + 1;
         bytes.resize(start, 0);
-        Memory { bytes, start }
-    }
-
-    /// How much fits, in whole blocks.
-    fn room(&self) -> usize {
-        (self.bytes.capacity() - self.start) / BLOCK_BYTES * BLOCK_BYTES
+        Memory { bytes, start, room: len, of_slab: false }
     }
 
     /// How much of it has ever held something.
@@ -62,9 +64,12 @@ pub(crate) const ROUNDED_BYTES_MIN: usize = 64 << 10;
 impl IoBuf {
     /// Nothing, with room for `len` bytes, rounded up to whole blocks.
     pub fn with_capacity(len: usize) -> IoBuf {
+        IoBuf::from_pool(len, pool::take)
+    }
+
+    fn from_pool(len: usize, take: fn(usize) -> Option<Memory>) -> IoBuf {
         let room = len.max(1).next_multiple_of(BLOCK_BYTES);
-        let memory = pool::take(room).unwrap_or_else(|| Memory::new(room));
-        IoBuf { memory, len: 0 }
+        IoBuf { memory: take(room).unwrap_or_else(|| Memory::new(room)), len: 0 }
     }
 
     /// Zeros; `len` bytes, rounded up to whole blocks.
@@ -74,16 +79,18 @@ impl IoBuf {
         buf
     }
 
-    /// Nothing, with room for at least `len` bytes, for what is soon let go: it has one of a few sizes, so that it fits
-    /// the next one, too.
+    /// Nothing, with room for at least `len` bytes, for what is let go before long: it has one of a few sizes, so that it
+    /// fits the next one, too.
     pub fn passing(len: usize) -> IoBuf {
         IoBuf::with_capacity(rounded(len.max(1).next_multiple_of(BLOCK_BYTES)))
     }
 
-    /// Bytes of no meaning, to be read into; `len` bytes, rounded up to whole blocks.
+    /// Bytes of no meaning, to be read into; `len` bytes, rounded up to whole blocks. Where they are many, they are to be let
+    /// go soon, or copied.
     pub fn to_fill(len: usize) -> IoBuf {
         let len = len.next_multiple_of(BLOCK_BYTES);
-        let mut buf = if len < ROUNDED_BYTES_MIN { IoBuf::with_capacity(len) } else { IoBuf::passing(len) };
+        let room = if len < ROUNDED_BYTES_MIN { len } else { rounded(len) };
+        let mut buf = IoBuf::from_pool(room, pool::take_passing);
         let used = buf.memory.used();
         if used < len {
             buf.memory.bytes.resize(buf.memory.start + len, 0);
@@ -97,6 +104,13 @@ impl IoBuf {
         let mut buf = IoBuf::with_capacity(data.len());
         buf.append(data);
         buf.fill_up();
+        buf
+    }
+
+    /// A copy of whole blocks that is soon let go.
+    fn passing_copy_of(data: &[u8]) -> IoBuf {
+        let mut buf = IoBuf::from_pool(data.len(), pool::take_passing);
+        buf.append(data);
         buf
     }
 
@@ -121,7 +135,7 @@ impl IoBuf {
 
     /// How much more fits, so that whole blocks still do.
     pub fn room(&self) -> usize {
-        self.memory.room() - self.len
+        self.memory.room - self.len
     }
 
     /// Fills it up with zeros to whole blocks, without which no device takes it.
@@ -137,7 +151,7 @@ impl IoBuf {
     /// The bytes of memory that it takes beside its content. Where memory lies, and what making it lie right costs, is not
     /// told: by what this counts a cache is bounded, and a store does the same wherever an allocator puts things.
     pub fn slack(&self) -> usize {
-        self.memory.room() - self.len
+        self.memory.room - self.len
     }
 }
 
@@ -149,21 +163,32 @@ impl Drop for IoBuf {
 
 /// The size of a buffer that gets one of a few sizes, from whole blocks.
 fn rounded(whole: usize) -> usize {
-    if whole <= pool::BUFFER_BYTES_MAX { whole.next_power_of_two() } else { whole }
+    if whole <= BUFFER_BYTES_MAX { whole.next_power_of_two() } else { whole }
 }
 
-/// What a buffer made by [`IoBuf::to_fill`] for whole blocks takes, but for its slack where it is not rounded.
-pub(crate) fn room_to_fill(whole: usize) -> usize {
-    if whole < ROUNDED_BYTES_MIN { whole } else { rounded(whole) }
+/// What a buffer made by [`IoBuf::to_fill`] was filled with, to be kept: what is large is copied.
+pub(crate) fn to_keep(data: Bytes) -> Bytes {
+    if data.len() <= pool::SMALL_BYTES_MAX { data } else { Bytes::from_owner(IoBuf::copy_of(&data)) }
+}
+
+/// What so many whole blocks take that are kept so, but for their slack where they are few.
+pub(crate) fn room_to_keep(whole: usize) -> usize {
+    if (ROUNDED_BYTES_MIN..=pool::SMALL_BYTES_MAX).contains(&whole) { rounded(whole) } else { whole }
 }
 
 fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().align_offset(BLOCK_BYTES) == 0
 }
 
-/// Whole blocks of bytes as direct I/O wants them: themselves where they lie so already, else a copy.
+/// Whole blocks of bytes as direct I/O wants them: themselves where they lie so already, else a copy, to be let go once it is
+/// written.
 pub fn aligned(data: Bytes) -> Bytes {
-    if is_aligned(&data) { data } else { Bytes::from_owner(IoBuf::copy_of(&data)) }
+    if is_aligned(&data) { data } else { in_one_piece(&data) }
+}
+
+/// A copy of whole blocks in a buffer for the device, to be let go once it is written: what is large lies in one piece there.
+pub(crate) fn in_one_piece(data: &[u8]) -> Bytes {
+    Bytes::from_owner(IoBuf::passing_copy_of(data))
 }
 
 impl AsRef<[u8]> for IoBuf {

@@ -2,13 +2,20 @@
 //!
 //! Owns a bounded stock of each thread's. What an allocator gives for a buffer of many pages is often new to the
 //! process: the kernel clears it, page by page, and takes it back soon after. So what was just let go is kept.
+//!
+//! Large buffers are pieces of slabs, each a huge page where the system has such. A device is told of memory page by page
+//! unless pages follow each other there, too: a MiB of small ones fills the queue of a virtual machine's disk (virtio
+//! without indirect descriptors, 256 of them), where one piece of a huge page takes as much of it as a block does.
 
 use super::{BLOCK_BYTES, Memory};
 use base::hash::FixedHashMap;
+use bytes::BytesMut;
+use core::mem::MaybeUninit;
 use std::cell::RefCell;
+use std::sync::OnceLock;
 
 /// The largest buffer that is kept.
-pub(super) const BUFFER_BYTES_MAX: usize = 1 << 20;
+pub(crate) const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// What one thread keeps: a few of the largest.
 const STOCK_BYTES_MAX: usize = 4 << 20;
@@ -17,11 +24,59 @@ const STOCK_BYTES_MAX: usize = 4 << 20;
 const SIZE_BYTES_MAX: usize = 512 << 10;
 const LARGE_MAX: usize = 4;
 
+/// A slab, and how its address is aligned: a huge page of x86-64 and, with small pages of 4 KiB, of arm64.
+const SLAB_BYTES: usize = 2 << 20;
+
+/// Slabs of a thread: six of the largest buffers, as many as an OSD has on their way when clients keep it busy. Where they
+/// are all in use, a buffer has other memory.
+const SLABS_MAX: usize = 3;
+
+/// Buffers with more room than this have a piece of a slab, whatever they need of it.
+pub(super) const SMALL_BYTES_MAX: usize = 128 << 10;
+
+/// Asks the system for pages as large as it has.
+type Advise = fn(&mut [MaybeUninit<u8>]);
+
+static ADVISE: OnceLock<Advise> = OnceLock::new();
+
+/// From now on, memory of large buffers lies in slabs, on which this is called before they are used.
+pub fn advise_large(advise: Advise) {
+    let _ = ADVISE.set(advise);
+}
+
 #[derive(Default)]
 struct Stock {
     /// By their room.
     buffers: FixedHashMap<usize, Vec<Memory>>,
     bytes: usize,
+    /// Pieces of slabs.
+    pieces: Vec<Memory>,
+    slabs: usize,
+}
+
+impl Stock {
+    /// A piece of a slab.
+    fn take_piece(&mut self) -> Option<Memory> {
+        let advise = ADVISE.get()?;
+        if self.pieces.is_empty() && self.slabs < SLABS_MAX {
+            self.slabs += 1;
+            self.pieces.extend(slab(*advise));
+        }
+        self.pieces.pop()
+    }
+}
+
+/// A new slab, in pieces.
+fn slab(advise: Advise) -> impl Iterator<Item = Memory> {
+    // What lies before and behind it is never touched, and takes no memory.
+    let mut around = BytesMut::with_capacity(2 * SLAB_BYTES);
+    let mut rest = around.split_off(around.as_ptr().align_offset(SLAB_BYTES));
+    advise(&mut rest.spare_capacity_mut()[..SLAB_BYTES]);
+    (0..SLAB_BYTES / BUFFER_BYTES_MAX).map(move |_| {
+        let behind = rest.split_off(BUFFER_BYTES_MAX);
+        let bytes = core::mem::replace(&mut rest, behind);
+        Memory { bytes, start: 0, room: BUFFER_BYTES_MAX, of_slab: true }
+    })
 }
 
 thread_local! {
@@ -39,9 +94,21 @@ pub(super) fn take(room: usize) -> Option<Memory> {
     STOCK.try_with(from).ok().flatten()
 }
 
+/// Memory with this room for a buffer that is soon let go: a piece of a slab, where it is for a large one.
+pub(super) fn take_passing(room: usize) -> Option<Memory> {
+    let is_large = room > SMALL_BYTES_MAX && room <= BUFFER_BYTES_MAX;
+    let piece = || STOCK.try_with(|stock| stock.borrow_mut().take_piece()).ok().flatten();
+    let piece = is_large.then(piece).flatten().map(|piece| Memory { room, ..piece });
+    piece.or_else(|| take(room))
+}
+
 /// Takes memory back. Odd sizes are not worth keeping.
 pub(super) fn give_back(memory: Memory) {
-    let room = memory.room();
+    if memory.of_slab {
+        let _ = STOCK.try_with(|stock| stock.borrow_mut().pieces.push(memory));
+        return;
+    }
+    let room = memory.room;
     if !(room / BLOCK_BYTES).is_power_of_two() || room > BUFFER_BYTES_MAX {
         return;
     }
@@ -59,12 +126,38 @@ pub(super) fn give_back(memory: Memory) {
 
 /// What this thread keeps.
 pub(super) fn bytes() -> usize {
-    STOCK.try_with(|stock| stock.borrow().bytes).unwrap_or(0)
+    let kept = |stock: &Stock| stock.bytes + stock.pieces.len() * BUFFER_BYTES_MAX;
+    STOCK.try_with(|stock| kept(&stock.borrow())).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_buffers_are_pieces_of_slabs_as_long_as_there_are_some() {
+        fn note(memory: &mut [MaybeUninit<u8>]) {
+            assert_eq!((memory.as_ptr().align_offset(SLAB_BYTES), memory.len()), (0, SLAB_BYTES));
+        }
+        let mut pieces: Vec<Memory> = slab(note).collect();
+        assert!(pieces.iter().all(|piece| piece.of_slab && piece.bytes.capacity() == BUFFER_BYTES_MAX));
+        let places = [0, 1].map(|at: usize| pieces[at].bytes.as_ptr());
+        assert_eq!(places[1].addr() - places[0].addr(), BUFFER_BYTES_MAX);
+        pieces.iter_mut().for_each(|piece| piece.bytes.resize(BUFFER_BYTES_MAX, 7));
+        assert_eq!(places, [0, 1].map(|at: usize| pieces[at].bytes.as_ptr()), "they are filled where they lie");
+
+        let mut stock = Stock::default();
+        advise_large(note);
+        let all: Vec<Memory> = core::iter::from_fn(|| stock.take_piece()).collect();
+        assert_eq!(all.len(), SLABS_MAX * SLAB_BYTES / BUFFER_BYTES_MAX);
+        stock.pieces.extend(all);
+        assert!(stock.take_piece().is_some(), "once it is back");
+        let taken = [SMALL_BYTES_MAX, 2 * SMALL_BYTES_MAX, BUFFER_BYTES_MAX + 1].map(take_passing);
+        assert_eq!(
+            taken.map(|memory| memory.map(|memory| (memory.room, memory.of_slab))),
+            [None, Some((2 * SMALL_BYTES_MAX, true)), None]
+        );
+    }
 
     #[test]
     fn the_stock_is_bounded_and_gives_what_fits() {

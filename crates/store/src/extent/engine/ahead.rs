@@ -12,7 +12,7 @@
 use super::reallocation::Reallocation;
 use super::store::{ExtentStore, Purpose};
 use crate::contract::{AheadId, Completion};
-use crate::extent::device::{Io, aligned};
+use crate::extent::device::{Io, in_one_piece};
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::log::record::cut;
 use crate::extent::objects::execute::InPlace;
@@ -82,14 +82,14 @@ impl ExtentStore {
 
     /// Has whole blocks written to these.
     pub(super) fn write_ahead(&mut self, id: AheadId, runs: Vec<BlockRun>, data: Bytes) {
-        let (whole, mut at, before) = (aligned(data), 0, self.ahead.waiting.len());
-        self.counts.direct_bytes += whole.len() as u64;
+        let (mut at, before) = (0, self.ahead.waiting.len());
+        self.counts.direct_bytes += data.len() as u64;
         for run in &runs {
             let end = at + (run.len * BLOCK) as usize;
             let starts = (at..end).step_by(PIECE_BYTES).map(|from| (from, end.min(from + PIECE_BYTES)));
             self.ahead.waiting.extend(starts.map(|(from, to)| {
                 let first = run.start + (from - at) as u64 / BLOCK;
-                Piece { of: id, first, data: whole.slice(from..to) }
+                Piece { of: id, first, data: data.slice(from..to) }
             }));
             at = end;
         }
@@ -104,7 +104,8 @@ impl ExtentStore {
         {
             let bytes = data.len();
             self.ahead.under_way_bytes += bytes;
-            self.request(Io::Write { offset: first * BLOCK, data, durable: false }, Purpose::Ahead { of, bytes });
+            let io = Io::Write { offset: first * BLOCK, data: in_one_piece(&data), durable: false };
+            self.request(io, Purpose::Ahead { of, bytes });
         }
     }
 

@@ -9,6 +9,7 @@
 
 use super::ahead::Ahead;
 use super::checkpoint::{Checkpoint, Pace};
+use super::direct::Direct;
 use super::figures::{ExtentCounts, ExtentOptions, Usage};
 use super::jobs::{Jobs, PieceId};
 use super::long_reads::LongReads;
@@ -44,6 +45,7 @@ pub(super) enum Purpose {
     Direct {
         group: u64,
         first: u64,
+        bytes: usize,
     },
     GroupFlush,
     Ahead {
@@ -95,6 +97,7 @@ pub struct ExtentStore {
     pub(super) last_written: u64,
     pub(super) placing: Placing,
     pub(super) ahead: Ahead,
+    pub(super) direct: Direct,
     pub(super) superblocks_left: usize,
     /// The checkpoint's flush is under way, or its superblocks are.
     pub(super) ending: bool,
@@ -137,6 +140,7 @@ impl ExtentStore {
             last_written: 0,
             placing: Placing::default(),
             ahead: Ahead::default(),
+            direct: Direct::default(),
             superblocks_left: 0,
             ending: false,
             again: false,
@@ -262,11 +266,7 @@ impl ExtentStore {
                 let flush = self.log.written();
                 self.group_went_on(flush);
             }
-            Purpose::Direct { group, first } => {
-                self.db.direct.remove(&first);
-                let flush = self.log.direct_done(group);
-                self.group_went_on(flush);
-            }
+            Purpose::Direct { group, first, bytes } => self.written_directly(group, first, bytes),
             Purpose::GroupFlush => self.finish_group(true),
             Purpose::Ahead { of, bytes } => self.piece_is_ahead(of, bytes),
             Purpose::Placing(first) => self.placed(first),
@@ -297,7 +297,7 @@ impl ExtentStore {
         self.out.push_back((IoId(self.next_io), io));
     }
 
-    fn group_went_on(&mut self, flush: bool) {
+    pub(super) fn group_went_on(&mut self, flush: bool) {
         if flush {
             self.request(Io::Flush, Purpose::GroupFlush);
         } else {
@@ -322,6 +322,7 @@ impl ExtentStore {
         let waiting = waiting.into_iter().map(|(id, result)| (id, result.and(Err(StoreError::Device)))).collect();
         self.tell(waiting);
         self.abandon_ahead();
+        self.abandon_direct();
         self.checkpoint = None;
         self.again = false;
         for (_, queue) in core::mem::take(&mut self.queues) {

@@ -5,7 +5,6 @@
 
 use super::store::{ExtentStore, Pending, Purpose};
 use crate::contract::{CommitId, Completion, ReadId, StoreError};
-use crate::extent::device::Io;
 use crate::extent::engine::jobs::Begun;
 use crate::extent::layout::BLOCK;
 use crate::extent::log::{Log, record};
@@ -16,11 +15,7 @@ use crate::extent::tree::Fault;
 use crate::id::CollectionId;
 use crate::read::ReadRequest;
 use crate::transaction::Transaction;
-use bytes::Bytes;
 use std::collections::VecDeque;
-
-/// What is written to its place at once: the first block and the data, whole blocks.
-pub(super) type DirectWrites = Vec<(u64, Bytes)>;
 
 impl ExtentStore {
     /// Makes a transaction's changes and has them written down. A fault changes nothing.
@@ -60,16 +55,6 @@ impl ExtentStore {
         self.take_over(transaction, &lying);
         self.counts.transactions += 1;
         Ok(outcome)
-    }
-
-    /// Hands over the writes of data that belong to the group that is being built.
-    pub(super) fn write_directly(&mut self, writes: DirectWrites) {
-        for (first, data) in writes {
-            self.counts.direct_bytes += data.len() as u64;
-            let group = self.log.add_direct();
-            let io = Io::Write { offset: first * BLOCK, data, durable: false };
-            self.request(io, Purpose::Direct { group, first });
-        }
     }
 
     /// Tries a transaction; false when it has to wait.

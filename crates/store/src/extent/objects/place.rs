@@ -4,7 +4,7 @@
 //! old content, where only a part of it changes, is read and merged. What is small travels in the log and is written to
 //! its place later; what is large is written there at once.
 
-use crate::extent::device::aligned;
+use crate::extent::device::BUFFER_BYTES_MAX;
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::log::record::{DirectWrite, cut};
 use crate::extent::objects::block_map::Mapped;
@@ -118,8 +118,8 @@ impl<'a> Work<'a> {
                 runs.iter().flat_map(|run| run.start..run.end()).collect()
             }
             None => {
-                let (blocks, data) = (self.give((data.len() / BLOCK_BYTES) as u64)?, aligned(data));
-                self.send(&blocks, &data);
+                let blocks = self.give((data.len() / BLOCK_BYTES) as u64)?;
+                self.send(&blocks, data);
                 blocks
             }
         };
@@ -129,10 +129,11 @@ impl<'a> Work<'a> {
         Ok(crcs)
     }
 
-    /// Has data written to its blocks, in as few writes as they are runs.
-    fn send(&mut self, blocks: &[u64], data: &Bytes) {
-        let mut rest = data.clone();
-        for run in blocks.chunk_by(|block, next| *next == block + 1) {
+    /// Has data written to its blocks: in as few writes as they are runs, but for the longest of them.
+    fn send(&mut self, blocks: &[u64], data: Bytes) {
+        let mut rest = data;
+        let runs = blocks.chunk_by(|block, next| *next == block + 1);
+        for run in runs.flat_map(|run| run.chunks(BUFFER_BYTES_MAX / BLOCK_BYTES)) {
             let piece = rest.split_to(run.len() * BLOCK_BYTES);
             self.contents.insert(run[0], (piece.clone(), true));
             self.outcome.writes.push((run[0], piece));

@@ -7,7 +7,7 @@
 //! thousand short ones. Leaves that a checkpoint has written and nobody has looked at since go before all else: most hold
 //! entries of logs, which are read at the next start. Everything here is also on the device.
 
-use crate::extent::device::room_to_fill;
+use crate::extent::device::{room_to_keep, to_keep};
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::objects::object::Object;
 use crate::extent::tree::key::Key;
@@ -239,7 +239,7 @@ impl Cache {
     /// Keeps data that begins at this block, if it is let in. It is the whole of its buffer.
     pub(crate) fn keep_data(&mut self, block: u64, data: Bytes) {
         let run = BlockRun::new(block, data.len() as u64 / BLOCK);
-        let bytes = room_to_fill(data.len()) + self.slack;
+        let bytes = room_to_keep(data.len()) + self.slack;
         let (forget, name): (fn(&mut Cache, BlockRun), Name) = match run.len {
             0 | 1 => (|cache, run| cache.forget_block(run.start), Name::Block(block)),
             _ if bytes > self.bytes_max / RUN_PART => return,
@@ -251,7 +251,7 @@ impl Cache {
                 return forget(self, run);
             }
         }
-        self.keep(name, Kept::Data(data), bytes);
+        self.keep(name, Kept::Data(to_keep(data)), bytes);
     }
 
     pub(crate) fn keep_object(&mut self, key: Key, object: Arc<Object>) {

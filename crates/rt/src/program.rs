@@ -4,9 +4,9 @@
 //! read of its many gigabytes; a daemon that lives in some dozens of megabytes only becomes larger by what it does not use
 //! of them.
 //!
-//! Owns that, and letting go of code that is not in use: what only the start needed, and what the kernel maps around each page that
-//! is (64 KiB, `fault_around_bytes` of Linux's `mm/memory.c`), would count as this process's memory for good. What is used
-//! again is still in the page cache, and mapped anew with the first touch.
+//! Owns that, and letting go of code that is not in use: what only the start needed, and what the kernel maps around each
+//! page that is (64 KiB, `fault_around_bytes` of Linux's `mm/memory.c`), would count as this process's memory for good. What
+//! is used again is still in the page cache, and mapped anew with the first touch.
 #![allow(unsafe_code)]
 
 use std::io;

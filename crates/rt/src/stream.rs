@@ -10,7 +10,7 @@ use crate::linger::Found;
 use crate::reactor::{Node, Shared};
 use admin::Transport;
 use base::Instant;
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -152,10 +152,7 @@ fn poll_read<D: Daemon + 'static>(
         buffer = BytesMut::new();
     }
     if buffer.capacity() - buffer.len() < want.max(room / READ_BYTES_LEFT) {
-        match node.messenger.data_at(id) {
-            Some(at) => buffer = with_data_aligned(&buffer, at, want),
-            None => buffer.reserve(want.max(room)),
-        }
+        buffer.reserve(want.max(room));
     }
     let read = pin!(socket.read_buf(&mut buffer)).poll(cx);
     let result = match read {
@@ -174,20 +171,6 @@ fn poll_read<D: Daemon + 'static>(
         node.read_buffer = buffer;
     }
     result
-}
-
-/// What a disk wants of the memory that it reads from.
-const PAGE: usize = 4096;
-
-/// A copy of `held` with room for `more`, whose byte `at` lies at the beginning of a page: data from there on can go to a
-/// disk as it is.
-fn with_data_aligned(held: &[u8], at: usize, more: usize) -> BytesMut {
-    let mut buffer = BytesMut::with_capacity(held.len() + more + PAGE);
-    let skipped = (buffer.as_ptr().addr() + at).wrapping_neg() % PAGE;
-    buffer.resize(skipped, 0);
-    buffer.advance(skipped);
-    buffer.extend_from_slice(held);
-    buffer
 }
 
 /// Waits in a task of its own until the socket takes more, and writes on.
@@ -212,21 +195,4 @@ pub(crate) fn write_when_ready<D: Daemon + 'static>(id: StreamId, stream: &Rc<St
         }
     });
     *stream.late_writer.borrow_mut() = Some(task.abort_handle());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_begins_at_a_page_and_nothing_moves_it() {
-        for at in [0, 77, 4095, 4096, 5000] {
-            let mut buffer = with_data_aligned(b"held", at, 100_000);
-            assert_eq!((&buffer[..], (buffer.as_ptr().addr() + at) % PAGE), (&b"held"[..], 0));
-            assert!(buffer.capacity() - buffer.len() >= 100_000);
-            let place = buffer.as_ptr();
-            buffer.resize(100_004, 1);
-            assert_eq!(buffer.as_ptr(), place);
-        }
-    }
 }

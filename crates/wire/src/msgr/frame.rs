@@ -38,9 +38,6 @@ const SECURE_EPILOGUE_LEN: usize = BLOCK_LEN + TAG_LEN;
 /// The segments' alignments as Ceph announces them: readers allocate the data section at page boundaries.
 const ALIGNMENTS: [u16; SEGMENTS_MAX] = [8, 8, 8, 4096];
 
-/// Less data than this is not worth a buffer that is made for it.
-const DATA_BYTES_MIN: usize = 32 << 10;
-
 const STATUS_MASK: u8 = 0x0F;
 const STATUS_COMPLETE: u8 = 0x0E;
 const STATUS_ABORTED: u8 = 0x01;
@@ -239,17 +236,6 @@ impl FrameReader {
     /// known, else to the end of its preamble.
     pub fn want(&self, have: usize) -> usize {
         self.head.map_or(self.head_len(), |head| head.total).saturating_sub(have).max(1)
-    }
-
-    /// Where in the frame that is being read its data segment begins, counted from the frame's first byte; none as long
-    /// as that is not known, and where there is little data or none.
-    pub fn data_at(&self) -> Option<usize> {
-        let head = self.head.filter(|head| head.lens[3] >= DATA_BYTES_MIN)?;
-        let [first, front, middle, _] = head.lens;
-        Some(match self.cipher {
-            Some(_) => SECURE_HEAD_LEN + sealed_rest_len(first) + padded(front) + padded(middle),
-            None => PREAMBLE_LEN + first + CRC_LEN + front + middle,
-        })
     }
 
     fn head_len(&self) -> usize {

@@ -173,12 +173,6 @@ impl Messenger {
         self.streams.get(&id).map_or(1, |stream| stream.reader.want(stream.held))
     }
 
-    /// Where the data of the frame that is being received begins, from the first byte that waits in the buffer on: a buffer
-    /// made for the frame has it at a page boundary, as Ceph's has. None where there is little data or none.
-    pub fn data_at(&self, id: StreamId) -> Option<usize> {
-        self.streams.get(&id)?.reader.data_at()
-    }
-
     /// A stream broke, was closed by the peer, or could not be connected. Not for streams that we closed.
     pub fn stream_failed(&mut self, now: Instant, id: StreamId, fault: StreamFault) {
         let why = match fault {

@@ -9,10 +9,10 @@
 //!
 //! Invariant: until their transaction runs these blocks are taken, but in no bitmap and in no log: a crash frees them.
 
+use super::paced::Paced;
 use super::reallocation::Reallocation;
 use super::store::{ExtentStore, Purpose};
 use crate::contract::{AheadId, Completion};
-use crate::extent::device::{Io, in_one_piece};
 use crate::extent::layout::{BLOCK, BlockRun};
 use crate::extent::log::record::cut;
 use crate::extent::objects::execute::InPlace;
@@ -20,7 +20,6 @@ use crate::extent::tree::Fault;
 use crate::transaction::{Op, Transaction};
 use base::hash::FixedHashMap;
 use bytes::Bytes;
-use std::collections::VecDeque;
 
 /// A piece: large enough for a disk's full rate.
 const PIECE_BYTES: usize = 512 << 10;
@@ -41,20 +40,17 @@ struct Given {
     forgotten: bool,
 }
 
-/// A piece that waits for its turn.
-#[derive(Debug)]
-struct Piece {
-    of: AheadId,
-    first: u64,
-    data: Bytes,
-}
-
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ahead {
     given: FixedHashMap<AheadId, Given>,
-    waiting: VecDeque<Piece>,
-    under_way_bytes: usize,
+    pieces: Paced,
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Self { given: FixedHashMap::default(), pieces: Paced::new(UNDER_WAY_BYTES_MAX) }
+    }
 }
 
 impl Ahead {
@@ -82,36 +78,31 @@ impl ExtentStore {
 
     /// Has whole blocks written to these.
     pub(super) fn write_ahead(&mut self, id: AheadId, runs: Vec<BlockRun>, data: Bytes) {
-        let (mut at, before) = (0, self.ahead.waiting.len());
+        let (mut at, mut left) = (0, 0);
         self.counts.direct_bytes += data.len() as u64;
         for run in &runs {
             let end = at + (run.len * BLOCK) as usize;
-            let starts = (at..end).step_by(PIECE_BYTES).map(|from| (from, end.min(from + PIECE_BYTES)));
-            self.ahead.waiting.extend(starts.map(|(from, to)| {
-                let first = run.start + (from - at) as u64 / BLOCK;
-                Piece { of: id, first, data: data.slice(from..to) }
-            }));
+            for from in (at..end).step_by(PIECE_BYTES) {
+                let piece = data.slice(from..end.min(from + PIECE_BYTES));
+                let purpose = Purpose::Ahead { of: id, bytes: piece.len() };
+                self.ahead.pieces.push(purpose, run.start + (from - at) as u64 / BLOCK, piece);
+                left += 1;
+            }
             at = end;
         }
-        let left = self.ahead.waiting.len() - before;
         self.ahead.given.insert(id, Given { runs, left, forgotten: false });
         self.send_ahead();
     }
 
     fn send_ahead(&mut self) {
-        while self.ahead.under_way_bytes < UNDER_WAY_BYTES_MAX
-            && let Some(Piece { of, first, data }) = self.ahead.waiting.pop_front()
-        {
-            let bytes = data.len();
-            self.ahead.under_way_bytes += bytes;
-            let io = Io::Write { offset: first * BLOCK, data: in_one_piece(&data), durable: false };
-            self.request(io, Purpose::Ahead { of, bytes });
+        while let Some((io, purpose)) = self.ahead.pieces.next() {
+            self.request(io, purpose);
         }
     }
 
     /// A piece is written.
     pub(super) fn piece_is_ahead(&mut self, id: AheadId, bytes: usize) {
-        self.ahead.under_way_bytes -= bytes;
+        self.ahead.pieces.ended(bytes);
         if let Some(given) = self.ahead.given.get_mut(&id) {
             given.left -= 1;
             if given.left == 0 && given.forgotten {
@@ -130,9 +121,7 @@ impl ExtentStore {
     /// The transaction is not going to come.
     pub(super) fn forget(&mut self, id: AheadId) {
         let Some(given) = self.ahead.given.get_mut(&id) else { return };
-        let before = self.ahead.waiting.len();
-        self.ahead.waiting.retain(|piece| piece.of != id);
-        given.left -= before - self.ahead.waiting.len();
+        given.left -= self.ahead.pieces.strike(|purpose| matches!(purpose, Purpose::Ahead { of, .. } if *of == id));
         given.forgotten = true;
         if given.left == 0 {
             self.give_back(id);

@@ -9,10 +9,11 @@
 
 use super::ahead::Ahead;
 use super::checkpoint::{Checkpoint, Pace};
-use super::direct::Direct;
+use super::direct;
 use super::figures::{ExtentCounts, ExtentOptions, Usage};
 use super::jobs::{Jobs, PieceId};
 use super::long_reads::LongReads;
+use super::paced::Paced;
 use super::placing::Placing;
 use super::reallocation::Reallocation;
 use super::untold::Untold;
@@ -97,7 +98,7 @@ pub struct ExtentStore {
     pub(super) last_written: u64,
     pub(super) placing: Placing,
     pub(super) ahead: Ahead,
-    pub(super) direct: Direct,
+    pub(super) direct: Paced,
     pub(super) superblocks_left: usize,
     /// The checkpoint's flush is under way, or its superblocks are.
     pub(super) ending: bool,
@@ -140,7 +141,7 @@ impl ExtentStore {
             last_written: 0,
             placing: Placing::default(),
             ahead: Ahead::default(),
-            direct: Direct::default(),
+            direct: Paced::new(direct::UNDER_WAY_BYTES_MAX),
             superblocks_left: 0,
             ending: false,
             again: false,

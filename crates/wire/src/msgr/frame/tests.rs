@@ -176,28 +176,6 @@ fn large_data_is_attached_and_want_names_the_rest() {
 }
 
 #[test]
-fn where_large_data_begins_is_known_as_soon_as_the_preamble_is() {
-    for secure in [false, true] {
-        let (mut writer, mut reader) = pair(secure);
-        let (front, middle, data) = (vec![1; 77], vec![2; 5], vec![3; DATA_BYTES_MIN]);
-        let mut out = SendQueue::default();
-        writer.message(&mut out, &header(1), &front.into(), &middle.into(), &data.into(), None);
-        let wire = bytes_of(&mut out);
-        let mut buf = BytesMut::from(&wire[..PREAMBLE_LEN - 1]);
-        assert!(reader.next(&mut buf).unwrap().is_none() && reader.data_at().is_none());
-        buf.extend_from_slice(&wire[buf.len()..1000]);
-        assert!(reader.next(&mut buf).unwrap().is_none());
-        let at = reader.data_at().unwrap();
-        buf.reserve(wire.len());
-        let moved = buf.as_ptr().addr();
-        buf.extend_from_slice(&wire[1000..]);
-        let frame = reader.next(&mut buf).unwrap().unwrap();
-        assert_eq!(frame.segment(3).as_ptr().addr(), moved + at);
-        assert!(frame.segment(3).iter().all(|&byte| byte == 3) && reader.data_at().is_none());
-    }
-}
-
-#[test]
 fn transcripts_hold_what_the_other_side_read() {
     let (mut writer, mut reader) = (FrameWriter::recording(), FrameReader::recording());
     let mut out = SendQueue::default();

@@ -9,6 +9,7 @@
 mod clients;
 mod cluster;
 mod idle;
+mod layout;
 mod profiled;
 mod run;
 mod tidy;
@@ -23,7 +24,7 @@ usage: cargo xtask VERB
   fix              rewrites: format, clippy's own suggestions
   tidy             the house rules that a machine can hold
   profiled         the release binary, built by counts of where its code goes under a stock client's reads and writes:
-                   10 to 15% less CPU for twice the building
+                   15 to 20% less CPU for twice the building
   idle [CLIENTS]   what so many idle clients (2000) cost a cluster's servers, and a client that works beside them
   test [WHICH...]  everything, or some of: unit (cargo test of the workspace), clients (the stock Ceph clients against
                    a live cluster; installs them from Debian where it may)

@@ -1,11 +1,13 @@
 //! The release binary, laid out for what OSDs do all day: built once to count where its code goes under a stock
-//! client's reads and writes, and again by those counts (profile-guided optimisation, as rustc documents it).
+//! client's reads and writes, and again by those counts (profile-guided optimisation, as rustc documents it). Where the
+//! system has BOLT, that binary's code is then put in order, by counts of its own (`layout`).
 //!
 //! Owns `training` and `profiled` below the target directory. Refuses another compiler's tool for merging the counts:
 //! it may not read their format.
 
 use crate::clients::{ensure_installed, target};
 use crate::cluster::with_cluster;
+use crate::layout::{self, Bolt};
 use crate::run::{cargo_with_flags, output, run, workspace_root};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
@@ -57,20 +59,32 @@ pub(crate) fn build() -> Result<()> {
     ensure_installed()?;
     let compiler = Compiler::of_this_build()?;
     let profdata = compiler.profdata()?;
-    let counts = workspace_root().join(target()).join("training/counts");
+    let target = workspace_root().join(target());
+    let counts = target.join("training/counts");
     if counts.exists() {
         std::fs::remove_dir_all(&counts).context("the counts of an earlier build cannot be removed")?;
     }
     let counts = counts.to_str().context("the target directory has a plain name")?;
     let counting = compiler.build(&format!("-Cprofile-generate={counts}"), "training")?;
-    for store in ["extent", "memory"] {
-        with_cluster(&counting, store, train)?;
-    }
+    train_with(&counting)?;
     let merged = format!("{counts}/merged.profdata");
     run(&profdata, &["merge", "--output", &merged, counts])?;
-    let binary = compiler.build(&format!("-Cprofile-use={merged}"), "profiled")?;
-    println!("{binary}");
+    let binary = compiler.build(&format!("-Cprofile-use={merged} {}", layout::LINKED_WITH), "profiled")?;
+    let Some(bolt) = Bolt::of_this_system() else {
+        eprintln!("no llvm-bolt here (Debian has it in packages such as bolt-19): the code stays as it was linked");
+        println!("{binary}");
+        return Ok(());
+    };
+    let laid_out = target.join("profiled/loligo");
+    let laid_out = laid_out.to_str().context("the target directory has a plain name")?;
+    bolt.lay_out(&binary, laid_out, &target.join("training/layout"), train_with)?;
+    println!("{laid_out}");
     Ok(())
+}
+
+/// Has a stock client read and write in clusters that this binary makes, with each store.
+fn train_with(binary: &str) -> Result<()> {
+    ["extent", "memory"].into_iter().try_for_each(|store| with_cluster(binary, store, train))
 }
 
 /// Has a stock client read and write in a new cluster.

@@ -9,7 +9,9 @@ use crate::copies::{Copies, LOOPBACK};
 use crate::counters::{OpHistograms, OsdCounters, StoreCounters, ThrottleCounters};
 use crate::deletion::Deletions;
 use crate::heartbeats::Heartbeats;
-use crate::limits::{CONFIRMED_MAX, LOG_ENTRIES_MAX, LOG_ENTRIES_REMEMBERED, PUSH_BYTES_MAX, USUAL_OBJECT_BYTES};
+use crate::limits::{
+    CONFIRMED_MAX, CONFIRMED_USUAL, LOG_ENTRIES_MAX, LOG_ENTRIES_REMEMBERED, PUSH_BYTES_MAX, USUAL_OBJECT_BYTES,
+};
 use crate::map_follower::MapBlobs;
 use crate::ops::tuning::Tuning;
 use crate::peers::Peers;
@@ -503,7 +505,11 @@ impl Core {
     pub fn confirm(&mut self, conn: ConnId, write: Confirmed) {
         match self.confirmations.iter_mut().find(|(to, writes)| *to == conn && writes.len() < CONFIRMED_MAX) {
             Some((_, writes)) => writes.push(write),
-            None => self.confirmations.push((conn, vec![write])),
+            None => {
+                let mut writes = Vec::with_capacity(CONFIRMED_USUAL);
+                writes.push(write);
+                self.confirmations.push((conn, writes));
+            }
         }
     }
 

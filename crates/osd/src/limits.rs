@@ -14,6 +14,9 @@ pub const SUSPECTS_MAX: usize = 1024;
 /// Writes that one message of a replica confirms, at the most: more than become durable together.
 pub const CONFIRMED_MAX: usize = 256;
 
+/// Room for so many is made at once: about as many as become durable together when a few clients are busy.
+pub const CONFIRMED_USUAL: usize = 16;
+
 /// The longest object name and locator key, in bytes (`osd_max_object_name_len`).
 pub const OBJECT_NAME_BYTES_MAX: usize = 2048;
 /// The longest namespace, in bytes (`osd_max_object_namespace_len`).

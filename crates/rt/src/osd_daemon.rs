@@ -25,6 +25,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use store::Completion;
+use store::extent::device::let_unused_go;
 use wire::auth::Auth;
 use wire::cephx::CryptoKey;
 use wire::msgr::MessengerConfig;
@@ -66,6 +67,10 @@ const STATS_PERIOD: Duration = Duration::from_secs(5);
 
 /// How often code that is not in use is let go. It costs half a millisecond.
 const CODE_PERIOD: Duration = Duration::from_secs(20);
+
+/// How often buffers are let go that were not in use since the last time: longer than a store rests between two of its
+/// checkpoints under load.
+const BUFFERS_PERIOD: Duration = Duration::from_secs(10);
 
 /// How often an OSD may begin again before it is given up: each time heals an object that other members have, or bridges a
 /// gap in the maps.
@@ -148,8 +153,8 @@ fn start(now: Instant, setup: OsdSetup, again: Rc<Cell<bool>>) -> Result<OsdDaem
     };
     let engine = Osd::new(now, config, SecretRng::from_entropy(entropy()), boot);
     let linger = engine.linger();
-    let mut daemon =
-        OsdDaemon { name: format!("osd.{}", setup.id), engine, store, alone, linger, code_due: now, again };
+    let (name, code_due, buffers_due) = (format!("osd.{}", setup.id), now, now);
+    let mut daemon = OsdDaemon { name, engine, store, alone, linger, code_due, buffers_due, again };
     // Before the first report to the manager: what is not declared there can never be reported on that session.
     daemon.note_store();
     Ok(daemon)
@@ -194,6 +199,8 @@ pub struct OsdDaemon {
     linger: Duration,
     /// When code that is not in use is let go next.
     code_due: Instant,
+    /// When buffers are.
+    buffers_due: Instant,
     /// Whether another life is to follow.
     again: Rc<Cell<bool>>,
 }
@@ -236,6 +243,10 @@ impl Daemon for OsdDaemon {
             let resident = if self.alone { host::resident() } else { None };
             let cache_bytes = self.engine.divide_memory(now, resident);
             self.store.set_cache_bytes(cache_bytes);
+        }
+        if now >= self.buffers_due {
+            self.buffers_due = now + BUFFERS_PERIOD;
+            let_unused_go();
         }
         if self.alone && now >= self.code_due {
             self.code_due = now + CODE_PERIOD;

@@ -12,7 +12,7 @@ use crate::id::{CollectionId, ObjectId};
 use crate::limits::OBJECT_BYTES_MAX;
 use base::sums::Sums;
 use bytes::{Bytes, BytesMut};
-use wire::{Decoder, Encoder, Malformed};
+use wire::{Decode, Decoder, Encoder, Malformed};
 
 /// One change to one object.
 ///
@@ -130,6 +130,10 @@ impl Op {
 
 /// Payloads at least this long travel beside the encoding: below it a copy is cheaper than another slice.
 const CARRIED_BYTES_MIN: usize = 512;
+
+/// Room for what a holder usually adds to a transaction that came to it: an entry of its log, and its record.
+const OBJECTS_ADDED: usize = 1;
+const OPS_ADDED: usize = 2;
 
 impl Transaction {
     /// No changes to `collection` yet.
@@ -255,11 +259,15 @@ impl Transaction {
         }
         let collection = d.get()?;
         let flags = d.u8()?;
-        let objects: Vec<ObjectId> = d.get()?;
         let mut t = Transaction::new(collection);
-        (t.create, t.remove, t.objects) = (flags & 1 != 0, flags & 2 != 0, objects);
+        (t.create, t.remove) = (flags & 1 != 0, flags & 2 != 0);
+        let len = d.len(ObjectId::MIN_BYTES)?;
+        t.objects.reserve_exact(len + OBJECTS_ADDED);
+        for _ in 0..len {
+            t.objects.push(d.get()?);
+        }
         let len = d.len(3)?;
-        t.ops.reserve_exact(len);
+        t.ops.reserve_exact(len + OPS_ADDED);
         for _ in 0..len {
             let at = d.u16()?;
             let op = decode_op(d, payload)?;

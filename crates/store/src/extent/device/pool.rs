@@ -1,7 +1,9 @@
 //! Memory of buffers that nobody uses at the moment, for the next ones of the same size.
 //!
 //! Owns a bounded stock of each thread's. What an allocator gives for a buffer of many pages is often new to the
-//! process: the kernel clears it, page by page, and takes it back soon after. So what was just let go is kept.
+//! process: the kernel clears it, page by page, and takes it back soon after. So what was just let go is kept, until for
+//! some time nobody has asked for it: a load of large requests leaves buffers that one of small ones has no use for, and
+//! the store's cache has.
 //!
 //! Large buffers are pieces of slabs, each a huge page where the system has such. A device is told of memory page by page
 //! unless pages follow each other there, too: a MiB of small ones fills the queue of a virtual machine's disk (virtio
@@ -27,6 +29,8 @@ const LARGE_MAX: usize = 4;
 /// A slab, and how its address is aligned: a huge page of x86-64 and, with small pages of 4 KiB, of arm64.
 const SLAB_BYTES: usize = 2 << 20;
 
+const _: () = assert!(SLAB_BYTES == 2 * BUFFER_BYTES_MAX, "a slab is two of the largest buffers");
+
 /// Slabs of a thread: six of the largest buffers, as many as an OSD has on their way when clients keep it busy. Where they
 /// are all in use, a buffer has other memory.
 const SLABS_MAX: usize = 3;
@@ -44,13 +48,36 @@ pub fn advise_large(advise: Advise) {
     let _ = ADVISE.set(advise);
 }
 
+/// Memory of one kind. What came last is taken first.
+#[derive(Default)]
+struct Shelf {
+    idle: Vec<Memory>,
+    /// So many of the oldest has nobody taken since the last look.
+    unused: usize,
+}
+
+impl Shelf {
+    fn pop(&mut self) -> Option<Memory> {
+        let taken = self.idle.pop();
+        self.unused = self.unused.min(self.idle.len());
+        taken
+    }
+
+    /// Takes out what nobody has taken since the last such look.
+    fn take_unused(&mut self) -> Vec<Memory> {
+        let unused = self.idle.drain(..self.unused).collect();
+        self.unused = self.idle.len();
+        unused
+    }
+}
+
 #[derive(Default)]
 struct Stock {
     /// By their room.
-    buffers: FixedHashMap<usize, Vec<Memory>>,
+    buffers: FixedHashMap<usize, Shelf>,
     bytes: usize,
     /// Pieces of slabs.
-    pieces: Vec<Memory>,
+    pieces: Shelf,
     slabs: usize,
 }
 
@@ -58,11 +85,29 @@ impl Stock {
     /// A piece of a slab.
     fn take_piece(&mut self) -> Option<Memory> {
         let advise = ADVISE.get()?;
-        if self.pieces.is_empty() && self.slabs < SLABS_MAX {
+        if self.pieces.idle.is_empty() && self.slabs < SLABS_MAX {
             self.slabs += 1;
-            self.pieces.extend(slab(*advise));
+            self.pieces.idle.extend(slab(*advise));
         }
         self.pieces.pop()
+    }
+
+    /// Lets go what nobody has taken since the last time; slabs only as a whole.
+    fn let_unused_go(&mut self) {
+        for (room, shelf) in &mut self.buffers {
+            self.bytes -= room * shelf.take_unused().len();
+        }
+        let mut unused = self.pieces.take_unused();
+        unused.sort_by_key(Memory::slab);
+        let mut kept = Vec::new();
+        while let Some(piece) = unused.pop() {
+            match unused.pop_if(|other| other.slab() == piece.slab()) {
+                Some(_) => self.slabs -= 1,
+                None => kept.push(piece),
+            }
+        }
+        self.pieces.idle.splice(..0, kept);
+        self.pieces.unused = self.pieces.idle.len();
     }
 }
 
@@ -81,6 +126,13 @@ fn slab(advise: Advise) -> impl Iterator<Item = Memory> {
 
 thread_local! {
     static STOCK: RefCell<Stock> = RefCell::default();
+}
+
+impl Memory {
+    /// Which slab it is a piece of.
+    fn slab(&self) -> usize {
+        self.bytes.as_ptr().addr() / SLAB_BYTES
+    }
 }
 
 /// Memory with exactly this room. It holds what was last in it.
@@ -105,7 +157,7 @@ pub(super) fn take_passing(room: usize) -> Option<Memory> {
 /// Takes memory back. Odd sizes are not worth keeping.
 pub(super) fn give_back(memory: Memory) {
     if memory.of_slab {
-        let _ = STOCK.try_with(|stock| stock.borrow_mut().pieces.push(memory));
+        let _ = STOCK.try_with(|stock| stock.borrow_mut().pieces.idle.push(memory));
         return;
     }
     let room = memory.room;
@@ -114,10 +166,10 @@ pub(super) fn give_back(memory: Memory) {
     }
     let to = |stock: &RefCell<Stock>| {
         let mut stock = stock.borrow_mut();
-        let same = stock.buffers.get(&room).map_or(0, Vec::len);
+        let same = stock.buffers.get(&room).map_or(0, |shelf| shelf.idle.len());
         if stock.bytes + room <= STOCK_BYTES_MAX && same < LARGE_MAX.max(SIZE_BYTES_MAX / room) {
             stock.bytes += room;
-            stock.buffers.entry(room).or_default().push(memory);
+            stock.buffers.entry(room).or_default().idle.push(memory);
         }
     };
     // A thread that ends keeps nothing.
@@ -126,8 +178,13 @@ pub(super) fn give_back(memory: Memory) {
 
 /// What this thread keeps.
 pub(super) fn bytes() -> usize {
-    let kept = |stock: &Stock| stock.bytes + stock.pieces.len() * BUFFER_BYTES_MAX;
+    let kept = |stock: &Stock| stock.bytes + stock.pieces.idle.len() * BUFFER_BYTES_MAX;
     STOCK.try_with(|stock| kept(&stock.borrow())).unwrap_or(0)
+}
+
+/// Lets go what this thread keeps and has not used since it last did this.
+pub fn let_unused_go() {
+    let _ = STOCK.try_with(|stock| stock.borrow_mut().let_unused_go());
 }
 
 #[cfg(test)]
@@ -150,8 +207,17 @@ mod tests {
         advise_large(note);
         let all: Vec<Memory> = core::iter::from_fn(|| stock.take_piece()).collect();
         assert_eq!(all.len(), SLABS_MAX * SLAB_BYTES / BUFFER_BYTES_MAX);
-        stock.pieces.extend(all);
-        assert!(stock.take_piece().is_some(), "once it is back");
+        stock.pieces.idle.extend(all);
+        let piece = stock.take_piece().expect("they are back");
+        stock.let_unused_go();
+        stock.let_unused_go();
+        assert_eq!((stock.pieces.idle.len(), stock.slabs), (1, 1), "the other half of what is in use stays");
+        stock.pieces.idle.push(piece);
+        stock.let_unused_go();
+        assert_eq!((stock.pieces.idle.len(), stock.slabs), (2, 1), "it has been used");
+        stock.let_unused_go();
+        assert_eq!((stock.pieces.idle.len(), stock.slabs), (0, 0));
+        assert!(stock.take_piece().is_some(), "a new one is made");
         let taken = [SMALL_BYTES_MAX, 2 * SMALL_BYTES_MAX, BUFFER_BYTES_MAX + 1].map(take_passing);
         assert_eq!(
             taken.map(|memory| memory.map(|memory| (memory.room, memory.of_slab))),
@@ -168,6 +234,13 @@ mod tests {
         (0..2000).for_each(|_| give_back(Memory::new(BLOCK_BYTES)));
         assert!(take(2 * BLOCK_BYTES).is_none());
         assert_eq!(bytes(), SIZE_BYTES_MAX, "of one size");
+        let_unused_go();
+        assert_eq!(bytes(), SIZE_BYTES_MAX, "of some use until now");
+        let used: Vec<Memory> = (0..3).filter_map(|_| take(BLOCK_BYTES)).collect();
+        used.into_iter().for_each(give_back);
+        let_unused_go();
+        assert_eq!(bytes(), 3 * BLOCK_BYTES, "what was used");
+        (0..2000).for_each(|_| give_back(Memory::new(BLOCK_BYTES)));
         (0..10).for_each(|_| give_back(Memory::new(BUFFER_BYTES_MAX)));
         assert!(bytes() <= STOCK_BYTES_MAX, "of all");
         assert_eq!(core::iter::from_fn(|| take(BUFFER_BYTES_MAX)).count(), 3);

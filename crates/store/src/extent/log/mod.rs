@@ -47,10 +47,11 @@ struct Building {
 }
 
 impl Building {
-    /// `body` is empty.
-    fn new(mut body: Body) -> Building {
+    /// `body` is empty; about so many are going to wait.
+    fn new(mut body: Body, waiting: usize) -> Building {
         body.text().raw(&[0; HEADER]);
-        Building { body, entries: 0, waiting: Vec::new(), direct_left: 0, had_direct: false }
+        let waiting = Vec::with_capacity(waiting);
+        Building { body, entries: 0, waiting, direct_left: 0, had_direct: false }
     }
 }
 
@@ -113,7 +114,7 @@ impl Log {
     pub(crate) fn new(geometry: Geometry, salt: u64, tail: LogPoint, next: LogPoint, generation: u64) -> Log {
         let durable = next.sequence.saturating_sub(1);
         let total = next.position - tail.position;
-        let building = Building::new(Body::of_record());
+        let building = Building::new(Body::of_record(), 0);
         Log {
             geometry,
             salt,
@@ -226,8 +227,10 @@ impl Log {
         if self.group.is_some() || self.building.entries == 0 {
             return None;
         }
+        // The next group is expected to be about as large.
+        let next = Building::new(core::mem::take(&mut self.spare), self.building.waiting.len());
         let Building { mut body, entries, waiting, direct_left, had_direct } =
-            core::mem::replace(&mut self.building, Building::new(core::mem::take(&mut self.spare)));
+            core::mem::replace(&mut self.building, next);
         let (len, text, blocks) = (body.len(), body.text_len(), body.take_lying());
         let mut buf = body.gather();
         let padded = buf.as_ref().len();

@@ -5,7 +5,8 @@
 //! some time nobody has asked for it: a load of large requests leaves buffers that one of small ones has no use for, and
 //! the store's cache has.
 //!
-//! Large buffers are pieces of slabs, each a huge page where the system has such. A device is told of memory page by page
+//! Large buffers are pieces of slabs, each a huge page where the system has such, which all threads share: daemons of one
+//! process hand data to each other, and it is let go where it was last used. A device is told of memory page by page
 //! unless pages follow each other there, too: a MiB of small ones fills the queue of a virtual machine's disk (virtio
 //! without indirect descriptors, 256 of them), where one piece of a huge page takes as much of it as a block does.
 
@@ -14,7 +15,7 @@ use base::hash::FixedHashMap;
 use bytes::BytesMut;
 use core::mem::MaybeUninit;
 use std::cell::RefCell;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The largest buffer that is kept.
 pub(crate) const BUFFER_BYTES_MAX: usize = 1 << 20;
@@ -31,8 +32,8 @@ const SLAB_BYTES: usize = 2 << 20;
 
 const _: () = assert!(SLAB_BYTES == 2 * BUFFER_BYTES_MAX, "a slab is two of the largest buffers");
 
-/// Slabs of a thread: six of the largest buffers, as many as an OSD has on their way when clients keep it busy. Where they
-/// are all in use, a buffer has other memory.
+/// Slabs for each thread that has buffers: six of the largest, as many as an OSD has on their way when clients keep it busy.
+/// Where they are all in use, a buffer has other memory.
 const SLABS_MAX: usize = 3;
 
 /// Buffers with more room than this have a piece of a slab, whatever they need of it.
@@ -71,43 +72,85 @@ impl Shelf {
     }
 }
 
-#[derive(Default)]
-struct Stock {
-    /// By their room.
-    buffers: FixedHashMap<usize, Shelf>,
-    bytes: usize,
-    /// Pieces of slabs.
+/// The slabs' pieces.
+struct Slabs {
     pieces: Shelf,
-    slabs: usize,
+    made: usize,
+    /// Those that have buffers.
+    threads: usize,
+    /// How often they have let go what they do not use, since it was so for the slabs.
+    looks: usize,
 }
 
-impl Stock {
-    /// A piece of a slab.
-    fn take_piece(&mut self) -> Option<Memory> {
+static SLABS: Mutex<Slabs> = Mutex::new(Slabs::new());
+
+fn slabs() -> MutexGuard<'static, Slabs> {
+    SLABS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Slabs {
+    const fn new() -> Slabs {
+        Slabs { pieces: Shelf { idle: Vec::new(), unused: 0 }, made: 0, threads: 0, looks: 0 }
+    }
+
+    fn take(&mut self) -> Option<Memory> {
         let advise = ADVISE.get()?;
-        if self.pieces.idle.is_empty() && self.slabs < SLABS_MAX {
-            self.slabs += 1;
+        if self.pieces.idle.is_empty() && self.made < SLABS_MAX * self.threads {
+            self.made += 1;
             self.pieces.idle.extend(slab(*advise));
         }
         self.pieces.pop()
     }
 
-    /// Lets go what nobody has taken since the last time; slabs only as a whole.
+    /// Asked for as often as there are threads, lets go what nobody has taken since it last did; slabs only as a whole.
     fn let_unused_go(&mut self) {
-        for (room, shelf) in &mut self.buffers {
-            self.bytes -= room * shelf.take_unused().len();
+        self.looks += 1;
+        if self.looks < self.threads {
+            return;
         }
+        self.looks = 0;
         let mut unused = self.pieces.take_unused();
         unused.sort_by_key(Memory::slab);
         let mut kept = Vec::new();
         while let Some(piece) = unused.pop() {
             match unused.pop_if(|other| other.slab() == piece.slab()) {
-                Some(_) => self.slabs -= 1,
+                Some(_) => self.made -= 1,
                 None => kept.push(piece),
             }
         }
         self.pieces.idle.splice(..0, kept);
         self.pieces.unused = self.pieces.idle.len();
+    }
+
+    /// What a thread's share of the pieces that nobody uses takes.
+    fn share(&self) -> usize {
+        self.pieces.idle.len() * BUFFER_BYTES_MAX / self.threads.max(1)
+    }
+}
+
+/// A thread's own buffers, by their room.
+struct Stock {
+    buffers: FixedHashMap<usize, Shelf>,
+    bytes: usize,
+}
+
+impl Stock {
+    fn new() -> Stock {
+        slabs().threads += 1;
+        Stock { buffers: FixedHashMap::default(), bytes: 0 }
+    }
+
+    /// Lets go what has not been taken since the last time.
+    fn let_unused_go(&mut self) {
+        for (room, shelf) in &mut self.buffers {
+            self.bytes -= room * shelf.take_unused().len();
+        }
+    }
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        slabs().threads -= 1;
     }
 }
 
@@ -125,7 +168,7 @@ fn slab(advise: Advise) -> impl Iterator<Item = Memory> {
 }
 
 thread_local! {
-    static STOCK: RefCell<Stock> = RefCell::default();
+    static STOCK: RefCell<Stock> = RefCell::new(Stock::new());
 }
 
 impl Memory {
@@ -149,7 +192,7 @@ pub(super) fn take(room: usize) -> Option<Memory> {
 /// Memory with this room for a buffer that is soon let go: a piece of a slab, where it is for a large one.
 pub(super) fn take_passing(room: usize) -> Option<Memory> {
     let is_large = room > SMALL_BYTES_MAX && room <= BUFFER_BYTES_MAX;
-    let piece = || STOCK.try_with(|stock| stock.borrow_mut().take_piece()).ok().flatten();
+    let piece = || STOCK.try_with(|_| slabs().take()).ok().flatten();
     let piece = is_large.then(piece).flatten().map(|piece| Memory { room, ..piece });
     piece.or_else(|| take(room))
 }
@@ -157,8 +200,7 @@ pub(super) fn take_passing(room: usize) -> Option<Memory> {
 /// Takes memory back. Odd sizes are not worth keeping.
 pub(super) fn give_back(memory: Memory) {
     if memory.of_slab {
-        let _ = STOCK.try_with(|stock| stock.borrow_mut().pieces.idle.push(memory));
-        return;
+        return slabs().pieces.idle.push(memory);
     }
     let room = memory.room;
     if !(room / BLOCK_BYTES).is_power_of_two() || room > BUFFER_BYTES_MAX {
@@ -176,15 +218,18 @@ pub(super) fn give_back(memory: Memory) {
     let _ = STOCK.try_with(to);
 }
 
-/// What this thread keeps.
+/// What this thread keeps, and its share of what all do.
 pub(super) fn bytes() -> usize {
-    let kept = |stock: &Stock| stock.bytes + stock.pieces.idle.len() * BUFFER_BYTES_MAX;
-    STOCK.try_with(|stock| kept(&stock.borrow())).unwrap_or(0)
+    STOCK.try_with(|stock| stock.borrow().bytes + slabs().share()).unwrap_or(0)
 }
 
 /// Lets go what this thread keeps and has not used since it last did this.
 pub fn let_unused_go() {
-    let _ = STOCK.try_with(|stock| stock.borrow_mut().let_unused_go());
+    let both = |stock: &RefCell<Stock>| {
+        stock.borrow_mut().let_unused_go();
+        slabs().let_unused_go();
+    };
+    let _ = STOCK.try_with(both);
 }
 
 #[cfg(test)]
@@ -203,21 +248,24 @@ mod tests {
         pieces.iter_mut().for_each(|piece| piece.bytes.resize(BUFFER_BYTES_MAX, 7));
         assert_eq!(places, [0, 1].map(|at: usize| pieces[at].bytes.as_ptr()), "they are filled where they lie");
 
-        let mut stock = Stock::default();
+        let mut slabs = Slabs { threads: 2, ..Slabs::new() };
         advise_large(note);
-        let all: Vec<Memory> = core::iter::from_fn(|| stock.take_piece()).collect();
-        assert_eq!(all.len(), SLABS_MAX * SLAB_BYTES / BUFFER_BYTES_MAX);
-        stock.pieces.idle.extend(all);
-        let piece = stock.take_piece().expect("they are back");
-        stock.let_unused_go();
-        stock.let_unused_go();
-        assert_eq!((stock.pieces.idle.len(), stock.slabs), (1, 1), "the other half of what is in use stays");
-        stock.pieces.idle.push(piece);
-        stock.let_unused_go();
-        assert_eq!((stock.pieces.idle.len(), stock.slabs), (2, 1), "it has been used");
-        stock.let_unused_go();
-        assert_eq!((stock.pieces.idle.len(), stock.slabs), (0, 0));
-        assert!(stock.take_piece().is_some(), "a new one is made");
+        let all: Vec<Memory> = core::iter::from_fn(|| slabs.take()).collect();
+        assert_eq!(all.len(), 2 * SLABS_MAX * SLAB_BYTES / BUFFER_BYTES_MAX);
+        slabs.pieces.idle.extend(all);
+        let look = |slabs: &mut Slabs| {
+            (0..2).for_each(|_| slabs.let_unused_go());
+            (slabs.pieces.idle.len(), slabs.made)
+        };
+        let piece = slabs.take().expect("they are back");
+        look(&mut slabs);
+        slabs.let_unused_go();
+        assert_eq!(slabs.made, 2 * SLABS_MAX, "it is the other thread's turn");
+        slabs.let_unused_go();
+        assert_eq!((slabs.pieces.idle.len(), slabs.made), (1, 1), "the other half of what is in use stays");
+        slabs.pieces.idle.push(piece);
+        assert_eq!((look(&mut slabs), look(&mut slabs)), ((2, 1), (0, 0)), "it had been used");
+        assert!(slabs.take().is_some(), "a new one is made");
         let taken = [SMALL_BYTES_MAX, 2 * SMALL_BYTES_MAX, BUFFER_BYTES_MAX + 1].map(take_passing);
         assert_eq!(
             taken.map(|memory| memory.map(|memory| (memory.room, memory.of_slab))),
@@ -227,22 +275,23 @@ mod tests {
 
     #[test]
     fn the_stock_is_bounded_and_gives_what_fits() {
+        let own = || STOCK.with(|stock| stock.borrow().bytes);
         let sizes = [1, 2, 3, 512].map(|blocks| blocks * BLOCK_BYTES);
         sizes.iter().for_each(|room| give_back(Memory::new(*room)));
         let taken = sizes.map(|room| take(room).is_some());
         assert_eq!(taken, [true, true, false, false], "neither odd nor huge ones are kept");
         (0..2000).for_each(|_| give_back(Memory::new(BLOCK_BYTES)));
         assert!(take(2 * BLOCK_BYTES).is_none());
-        assert_eq!(bytes(), SIZE_BYTES_MAX, "of one size");
+        assert_eq!(own(), SIZE_BYTES_MAX, "of one size");
         let_unused_go();
-        assert_eq!(bytes(), SIZE_BYTES_MAX, "of some use until now");
+        assert_eq!(own(), SIZE_BYTES_MAX, "of some use until now");
         let used: Vec<Memory> = (0..3).filter_map(|_| take(BLOCK_BYTES)).collect();
         used.into_iter().for_each(give_back);
         let_unused_go();
-        assert_eq!(bytes(), 3 * BLOCK_BYTES, "what was used");
+        assert_eq!(own(), 3 * BLOCK_BYTES, "what was used");
         (0..2000).for_each(|_| give_back(Memory::new(BLOCK_BYTES)));
         (0..10).for_each(|_| give_back(Memory::new(BUFFER_BYTES_MAX)));
-        assert!(bytes() <= STOCK_BYTES_MAX, "of all");
+        assert!(own() <= STOCK_BYTES_MAX, "of all");
         assert_eq!(core::iter::from_fn(|| take(BUFFER_BYTES_MAX)).count(), 3);
         assert_eq!(core::iter::from_fn(|| take(BLOCK_BYTES)).count(), SIZE_BYTES_MAX / BLOCK_BYTES);
     }

@@ -11,17 +11,17 @@ use std::path::Path;
 /// What a binary has to be linked with, so that its functions can be moved.
 pub(crate) const LINKED_WITH: &str = "-Clink-arg=-Wl,--emit-relocs";
 
-/// How systems tell releases of LLVM apart in the names of its programs: not at all, or as Debian does. The newest first.
-const RELEASES: [&str; 5] = ["", "-22", "-21", "-20", "-19"];
+/// How systems tell releases of LLVM apart in the names of its programs: not at all, or as Debian does. Its release 19 does
+/// not find the library that counts.
+const RELEASES: [&str; 2] = ["", "-22"];
 
 /// How code is laid out: blocks that follow each other, functions that call each other, and the cold parts of both
 /// elsewhere. What tells lines of source from it moves along.
-const WAYS: [&str; 6] = [
+const WAYS: [&str; 5] = [
     "--reorder-blocks=ext-tsp",
     "--reorder-functions=cdsort",
     "--split-functions",
     "--split-all-cold",
-    "--icf=safe",
     "--update-debug-sections",
 ];
 
@@ -31,7 +31,7 @@ pub(crate) struct Bolt {
 }
 
 impl Bolt {
-    /// The newest one, where there is any.
+    /// The one that there is, if any.
     pub(crate) fn of_this_system() -> Option<Bolt> {
         let runs = |program: String| output(&program, &["--version"]).is_ok();
         let has = |release: &&str| runs(format!("llvm-bolt{release}")) && runs(format!("merge-fdata{release}"));

@@ -71,7 +71,7 @@ pub(crate) fn build() -> Result<()> {
     run(&profdata, &["merge", "--output", &merged, counts])?;
     let binary = compiler.build(&format!("-Cprofile-use={merged} {}", layout::LINKED_WITH), "profiled")?;
     let Some(bolt) = Bolt::of_this_system() else {
-        eprintln!("no llvm-bolt here (Debian has it in packages such as bolt-19): the code stays as it was linked");
+        eprintln!("no llvm-bolt here (Debian's package is bolt-22): the code stays as it was linked");
         println!("{binary}");
         return Ok(());
     };

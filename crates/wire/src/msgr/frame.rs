@@ -35,7 +35,7 @@ const CRC_LEN: usize = 4;
 const CRC_EPILOGUE_LEN: usize = 1 + CRC_LEN * (SEGMENTS_MAX - 1);
 const SECURE_EPILOGUE_LEN: usize = BLOCK_LEN + TAG_LEN;
 
-/// The segments' alignments as Ceph announces them: readers allocate the data section at page boundaries.
+/// The segments' alignments as Ceph announces them: its readers allocate the data section at page boundaries.
 const ALIGNMENTS: [u16; SEGMENTS_MAX] = [8, 8, 8, 4096];
 
 const STATUS_MASK: u8 = 0x0F;

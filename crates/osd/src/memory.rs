@@ -6,9 +6,11 @@
 //! Ceph's OSD does the same with its caches (v16.2 `src/os/bluestore/BlueStore.cc`, `MempoolThread`, and
 //! `src/common/PriorityCache.cc`): the process's mapped memory against the target, once a second, with a least size.
 //!
-//! What the cache lets go may stay with the allocator, and then counts as all else: a cache that made up for all of it
-//! would shrink to nothing and gain nothing. So there is a most that all else is believed to be. Where the process has
-//! other daemons in it, it is taken to be that much.
+//! What the cache lets go stays with the allocator for some seconds, and is there for what it holds next: writes that leave
+//! nothing valid of what was kept are no reason to keep less from then on. So what it held lately counts as the cache's, not
+//! as all else. The allocator may keep it for longer: a cache that made up for all of that would shrink to nothing and gain
+//! nothing. So there is a most that all else is believed to be. Where the process has other daemons in it, it is taken to be
+//! that much.
 //!
 //! Invariants: the cache's bound moves by small steps, not at all for small differences, and never below its least size.
 
@@ -41,7 +43,7 @@ const IDLE_PART: u64 = 64;
 /// checkpoint, of which there are several a second or one a minute.
 const DECAY_PART: u64 = 32;
 
-/// All else follows what is measured by this part each time.
+/// All else follows what is measured by this part each time. So does the most that the cache held lately.
 const FOLLOW_PART: u64 = 8;
 
 /// Memory that a process has, in bytes.
@@ -76,6 +78,8 @@ pub(crate) struct Memory {
     seen: MemoryUse,
     /// The most data on its way lately: it comes and goes with each checkpoint.
     waiting: u64,
+    /// The most that the cache held lately.
+    held: u64,
     other: Option<u64>,
     cache_max: Option<u64>,
     /// An operator wants the cache emptied.
@@ -92,10 +96,13 @@ impl Memory {
     fn divide(&mut self, target: u64, seen: MemoryUse) -> u64 {
         (self.target, self.seen) = (target, seen);
         self.waiting = seen.waiting.max(self.waiting - self.waiting.saturating_sub(seen.waiting).div_ceil(DECAY_PART));
+        let may_hold = self.cache_max.unwrap_or(0);
+        self.held =
+            seen.cache.max((self.held - self.held.saturating_sub(seen.cache).div_ceil(FOLLOW_PART)).min(may_hold));
         let other_max = OTHER_BYTES_MAX + target / OTHER_PART_MAX;
         let program = seen.resident.map_or(PROGRAM_BYTES, |resident| resident.program);
         let fixed = program + self.waiting + seen.logs + seen.store;
-        let measured = seen.resident.map_or(other_max, |resident| resident.all.saturating_sub(fixed + seen.cache));
+        let measured = seen.resident.map_or(other_max, |resident| resident.all.saturating_sub(fixed + self.held));
         let measured = measured.min(other_max);
         let other = self.other.map_or(measured, |other| followed(other.min(other_max), measured));
         self.other = Some(other);
@@ -133,9 +140,9 @@ impl Osd {
         self.memory.emptied = self.core.store_counters.is_some();
     }
 
-    /// Whether memory is to be divided anew.
-    pub fn is_memory_due(&self, now: Instant) -> bool {
-        self.core.store_counters.is_some() && (now >= self.memory.due || self.memory.emptied)
+    /// When memory is to be divided anew, where there is a store that has a cache.
+    pub fn memory_due(&self) -> Option<Instant> {
+        self.core.store_counters.as_ref().map(|_| if self.memory.emptied { Instant::ZERO } else { self.memory.due })
     }
 
     /// Divides memory anew; gives what the store's cache may have, in bytes. `resident` is what the process has, where it
@@ -221,6 +228,21 @@ mod tests {
         let sizes = process.run(100, true);
         let (least, most) = (sizes.iter().min().expect("some"), sizes.iter().max().expect("some"));
         assert!(most - least <= TARGET / STEP_PART, "{least} to {most}");
+    }
+
+    #[test]
+    fn what_the_cache_loses_at_once_is_soon_its_own_again() {
+        let mut process = Process::new();
+        let before = *process.run(60, true).last().expect("some");
+        // All of it is written over; the allocator gives a tenth of what it has of that back each second.
+        let mut kept = before;
+        for _ in 0..20 {
+            let resident = Some(Resident { all: process.resident() - process.cache + kept, program: PROGRAM_BYTES });
+            let seen = MemoryUse { resident, store: STORE, ..MemoryUse::default() };
+            let next = process.memory.divide(TARGET, seen);
+            assert!(before - next <= TARGET / 10, "{before} to {next}");
+            kept -= kept / 10;
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! after every request has ended; only the thread that opened a device asks it for anything.
 #![allow(unsafe_code)]
 
-use crate::program::in_huge_pages;
+use crate::program::{in_huge_pages, in_small_pages};
 use base::Duration;
 use bytes::Bytes;
 use io_uring::{IoUring, opcode, squeue, types};
@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
-use store::extent::device::{DeviceFailed, Io, IoBuf, IoId, ReadAt, WriteAt, advise_large};
+use store::extent::device::{DeviceFailed, Io, IoBuf, IoId, PageAdvice, ReadAt, WriteAt, use_slabs};
 
 /// Requests in the kernel's hands at once; more wait here.
 const ENTRIES: u32 = 256;
@@ -92,7 +92,7 @@ impl BlockDevice {
         } else {
             size
         };
-        advise_large(in_huge_pages);
+        use_slabs(PageAdvice { large: in_huge_pages, small: in_small_pages });
         let ring = ring()?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         ring.submitter().register_eventfd(bell.as_raw_fd())?;

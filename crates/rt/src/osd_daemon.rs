@@ -70,7 +70,7 @@ const CODE_PERIOD: Duration = Duration::from_secs(20);
 
 /// How often buffers are let go that were not in use since the last time: longer than a store rests between two of its
 /// checkpoints under load.
-const BUFFERS_PERIOD: Duration = Duration::from_secs(10);
+const BUFFERS_PERIOD: Duration = Duration::from_secs(3);
 
 /// How often an OSD may begin again before it is given up: each time heals an object that other members have, or bridges a
 /// gap in the maps.
@@ -239,7 +239,7 @@ impl Daemon for OsdDaemon {
 
     fn handle_timer(&mut self, now: Instant) {
         self.note_store();
-        if self.engine.is_memory_due(now) {
+        if self.engine.memory_due().is_some_and(|due| due <= now) {
             let resident = if self.alone { host::resident() } else { None };
             let cache_bytes = self.engine.divide_memory(now, resident);
             self.store.set_cache_bytes(cache_bytes);
@@ -260,7 +260,7 @@ impl Daemon for OsdDaemon {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.engine.next_wakeup()
+        [self.engine.next_wakeup(), self.engine.memory_due()].into_iter().flatten().min()
     }
 
     fn auth(&mut self) -> &mut dyn Auth {

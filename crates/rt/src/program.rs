@@ -37,6 +37,12 @@ pub fn in_huge_pages(memory: &mut [MaybeUninit<u8>]) {
     let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_HUGEPAGE) };
 }
 
+/// Takes that back: what is taken there from now on is taken in small pages.
+pub fn in_small_pages(memory: &mut [MaybeUninit<u8>]) {
+    // SAFETY: the advice changes no content.
+    let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_NOHUGEPAGE) };
+}
+
 /// Lets go of all code, the running one's included.
 pub(crate) fn let_code_go() -> io::Result<()> {
     for code in std::fs::read_to_string("/proc/self/maps")?.lines().filter_map(code_of_file) {

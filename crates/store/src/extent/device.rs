@@ -10,7 +10,7 @@ use super::layout::BLOCK;
 use bytes::{Bytes, BytesMut};
 
 pub(crate) use pool::BUFFER_BYTES_MAX;
-pub use pool::{advise_large, let_unused_go};
+pub use pool::{PageAdvice, let_unused_go, use_slabs};
 
 /// A buffer whose address and length are multiples of 4 KiB, as direct I/O wants it.
 ///

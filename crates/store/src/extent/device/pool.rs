@@ -39,14 +39,21 @@ const SLABS_MAX: usize = 3;
 /// Buffers with more room than this have a piece of a slab, whatever they need of it.
 pub(super) const SMALL_BYTES_MAX: usize = 128 << 10;
 
-/// Asks the system for pages as large as it has.
-type Advise = fn(&mut [MaybeUninit<u8>]);
+/// How the system is told what pages memory is to have. Neither changes its content.
+#[derive(Clone, Copy, Debug)]
+pub struct PageAdvice {
+    /// As large as there are.
+    pub large: fn(&mut [MaybeUninit<u8>]),
+    /// Small ones, as all other memory has.
+    pub small: fn(&mut [MaybeUninit<u8>]),
+}
 
-static ADVISE: OnceLock<Advise> = OnceLock::new();
+static ADVICE: OnceLock<PageAdvice> = OnceLock::new();
 
-/// From now on, memory of large buffers lies in slabs, on which this is called before they are used.
-pub fn advise_large(advise: Advise) {
-    let _ = ADVISE.set(advise);
+/// From now on, memory of large buffers lies in slabs of large pages. Those that are let go get small ones again: the
+/// allocator would hand them out for small things, of which each would keep a large page.
+pub fn use_slabs(advice: PageAdvice) {
+    let _ = ADVICE.set(advice);
 }
 
 /// Memory of one kind. What came last is taken first.
@@ -94,10 +101,10 @@ impl Slabs {
     }
 
     fn take(&mut self) -> Option<Memory> {
-        let advise = ADVISE.get()?;
+        let advice = ADVICE.get()?;
         if self.pieces.idle.is_empty() && self.made < SLABS_MAX * self.threads {
             self.made += 1;
-            self.pieces.idle.extend(slab(*advise));
+            self.pieces.idle.extend(slab(advice.large));
         }
         self.pieces.pop()
     }
@@ -114,7 +121,10 @@ impl Slabs {
         let mut kept = Vec::new();
         while let Some(piece) = unused.pop() {
             match unused.pop_if(|other| other.slab() == piece.slab()) {
-                Some(_) => self.made -= 1,
+                Some(other) => {
+                    self.made -= 1;
+                    [piece, other].into_iter().for_each(let_piece_go);
+                }
                 None => kept.push(piece),
             }
         }
@@ -155,16 +165,24 @@ impl Drop for Stock {
 }
 
 /// A new slab, in pieces.
-fn slab(advise: Advise) -> impl Iterator<Item = Memory> {
+fn slab(in_large_pages: fn(&mut [MaybeUninit<u8>])) -> impl Iterator<Item = Memory> {
     // What lies before and behind it is never touched, and takes no memory.
     let mut around = BytesMut::with_capacity(2 * SLAB_BYTES);
     let mut rest = around.split_off(around.as_ptr().align_offset(SLAB_BYTES));
-    advise(&mut rest.spare_capacity_mut()[..SLAB_BYTES]);
+    in_large_pages(&mut rest.spare_capacity_mut()[..SLAB_BYTES]);
     (0..SLAB_BYTES / BUFFER_BYTES_MAX).map(move |_| {
         let behind = rest.split_off(BUFFER_BYTES_MAX);
         let bytes = core::mem::replace(&mut rest, behind);
         Memory { bytes, start: 0, room: BUFFER_BYTES_MAX, of_slab: true }
     })
+}
+
+/// Lets go of a slab's piece.
+fn let_piece_go(mut piece: Memory) {
+    piece.bytes.clear();
+    if let Some(advice) = ADVICE.get() {
+        (advice.small)(&mut piece.bytes.spare_capacity_mut()[..BUFFER_BYTES_MAX]);
+    }
 }
 
 thread_local! {
@@ -235,6 +253,7 @@ pub fn let_unused_go() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn large_buffers_are_pieces_of_slabs_as_long_as_there_are_some() {
@@ -249,7 +268,11 @@ mod tests {
         assert_eq!(places, [0, 1].map(|at: usize| pieces[at].bytes.as_ptr()), "they are filled where they lie");
 
         let mut slabs = Slabs { threads: 2, ..Slabs::new() };
-        advise_large(note);
+        static SMALL: AtomicUsize = AtomicUsize::new(0);
+        fn note_small(memory: &mut [MaybeUninit<u8>]) {
+            SMALL.fetch_add(memory.len(), Ordering::Relaxed);
+        }
+        use_slabs(PageAdvice { large: note, small: note_small });
         let all: Vec<Memory> = core::iter::from_fn(|| slabs.take()).collect();
         assert_eq!(all.len(), 2 * SLABS_MAX * SLAB_BYTES / BUFFER_BYTES_MAX);
         slabs.pieces.idle.extend(all);
@@ -265,6 +288,8 @@ mod tests {
         assert_eq!((slabs.pieces.idle.len(), slabs.made), (1, 1), "the other half of what is in use stays");
         slabs.pieces.idle.push(piece);
         assert_eq!((look(&mut slabs), look(&mut slabs)), ((2, 1), (0, 0)), "it had been used");
+        // Other tests of this process may let theirs go, too.
+        assert!(SMALL.load(Ordering::Relaxed) >= 2 * SLABS_MAX * SLAB_BYTES, "all have small pages again");
         assert!(slabs.take().is_some(), "a new one is made");
         let taken = [SMALL_BYTES_MAX, 2 * SMALL_BYTES_MAX, BUFFER_BYTES_MAX + 1].map(take_passing);
         assert_eq!(

@@ -87,18 +87,12 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// When it has to be divided before its time.
-    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
-        self.emptied.then_some(Instant::ZERO)
-    }
-
     /// What the cache may have from now on.
     fn divide(&mut self, target: u64, seen: MemoryUse) -> u64 {
         (self.target, self.seen) = (target, seen);
-        self.waiting = seen.waiting.max(self.waiting - self.waiting.saturating_sub(seen.waiting).div_ceil(DECAY_PART));
+        self.waiting = most_lately(self.waiting, seen.waiting, DECAY_PART);
         let may_hold = self.cache_max.unwrap_or(0);
-        self.held =
-            seen.cache.max((self.held - self.held.saturating_sub(seen.cache).div_ceil(FOLLOW_PART)).min(may_hold));
+        self.held = most_lately(self.held, seen.cache, FOLLOW_PART).min(may_hold.max(seen.cache));
         let other_max = OTHER_BYTES_MAX + target / OTHER_PART_MAX;
         let program = seen.resident.map_or(PROGRAM_BYTES, |resident| resident.program);
         let fixed = program + self.waiting + seen.logs + seen.store;
@@ -128,6 +122,11 @@ impl Memory {
         shown.other_bytes.0 = self.other.unwrap_or(0);
         shown
     }
+}
+
+/// The most that there was lately: it falls towards what there is now by one of so many parts.
+fn most_lately(before: u64, now: u64, parts: u64) -> u64 {
+    now.max(before - before.saturating_sub(now).div_ceil(parts))
 }
 
 fn followed(before: u64, now: u64) -> u64 {

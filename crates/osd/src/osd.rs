@@ -179,7 +179,6 @@ impl Osd {
             life.stopping,
             self.core.alarms.first().map(|(at, _)| *at),
             self.core.pace.next_wakeup(),
-            self.memory.next_wakeup(),
             self.core.trims.next_wakeup(),
             self.core.reservations.next_wakeup(),
             self.core.scrubs.next_wakeup().filter(|_| life.up),

@@ -2,10 +2,11 @@
 //!
 //! Owns the bound in bytes and the choice of what goes: a clock's hand passes over the entries, spares those used since
 //! its last round and takes the others. Data that finds the cache full is let in when it comes a second time soon after,
-//! and a small part of it at once: who goes through more than fits, again and again, would else find nothing each time. A
-//! run is kept as it came, in one buffer, and no longer one than a part of the cache: one long read is not worth a
-//! thousand short ones. Leaves that a checkpoint has written and nobody has looked at since go before all else: most hold
-//! entries of logs, which are read at the next start. Everything here is also on the device.
+//! and a small part of it at once: who goes through more than fits, again and again, would else find nothing each time.
+//! What nobody has looked at for long has gone out of use, and newcomers take its place. A run is kept as it came, in one
+//! buffer, and no longer one than a part of the cache: one long read is not worth a thousand short ones. Leaves that a
+//! checkpoint has written and nobody has looked at since go before all else: most hold entries of logs, which are read at
+//! the next start. Everything here is also on the device.
 
 use crate::extent::device::{room_to_keep, to_keep};
 use crate::extent::layout::{BLOCK, BlockRun};
@@ -38,7 +39,10 @@ struct Entry {
     name: Name,
     kept: Kept,
     bytes: usize,
+    /// Whether someone looked at it since the hand's last round.
     used: bool,
+    /// When someone last did, by the cache's time.
+    seen: u64,
 }
 
 /// How often something was found, and how often not.
@@ -60,6 +64,10 @@ pub(crate) struct Cache {
     left: Vec<u32>,
     /// The place that the hand looks at next.
     hand: usize,
+    /// The place where what has gone out of use is looked for next.
+    sweep: usize,
+    /// The cache's time: what the data cost that had to be read.
+    time: u64,
     /// Leaves as they were written, the oldest first: block and place. Some are gone.
     written: VecDeque<(u64, u32)>,
     blocks: FixedHashMap<u64, u32>,
@@ -93,6 +101,17 @@ const ENTRIES_A_NAME: usize = 4;
 /// A run of data that is longer than this part of the cache is not kept.
 const RUN_PART: usize = 16;
 
+/// Reading from the device costs as much as so many bytes more would.
+const READ_COST: u64 = 64 << 10;
+
+/// An entry has gone out of use when nobody has looked at it while so many caches full of its like were read. Who goes
+/// through fewer, again and again, still finds a part; and as short reads cost more for what they bring, a long run goes
+/// soon where only short ones come.
+const OUT_OF_USE: u64 = 8;
+
+/// So many entries are looked at, for some that have gone out of use, when data finds the cache full.
+const SWEEP: usize = 4;
+
 /// What was turned away lately, so that it is let in if it comes again (as the ghost queue of 2Q: Johnson and Shasha, VLDB
 /// 1994). A name stays until another one falls on its place.
 #[derive(Debug, Default)]
@@ -124,6 +143,8 @@ impl Cache {
             entries: Vec::new(),
             left: Vec::new(),
             hand: 0,
+            sweep: 0,
+            time: 0,
             written: VecDeque::new(),
             blocks: FixedHashMap::default(),
             runs: BTreeMap::new(),
@@ -153,6 +174,7 @@ impl Cache {
         match at.and_then(|at| self.entries[at as usize].as_mut()) {
             Some(entry) => {
                 entry.used = true;
+                entry.seen = self.time;
                 self.hits += 1;
                 Some(entry)
             }
@@ -245,13 +267,36 @@ impl Cache {
             _ if bytes > self.bytes_max / RUN_PART => return,
             _ => (Cache::forget_runs, Name::Run(run)),
         };
-        if self.bytes + bytes + OVERHEAD > self.bytes_max && self.written.is_empty() {
+        self.time += READ_COST + bytes as u64;
+        if !self.has_room_for(bytes) && self.written.is_empty() {
+            self.sweep();
+        }
+        if !self.has_room_for(bytes) && self.written.is_empty() {
             let kept = self.entries.len() - self.left.len();
             if !self.turned_away.lets_in(block, kept) {
                 return forget(self, run);
             }
         }
         self.keep(name, Kept::Data(to_keep(data)), bytes);
+    }
+
+    fn has_room_for(&self, bytes: usize) -> bool {
+        self.bytes + bytes + OVERHEAD <= self.bytes_max
+    }
+
+    /// Lets go of what has gone out of use among the next few entries.
+    fn sweep(&mut self) {
+        for _ in 0..SWEEP.min(self.entries.len()) {
+            let at = self.sweep;
+            self.sweep = (at + 1) % self.entries.len();
+            let out_of_use = |entry: &Entry| {
+                let (bytes, bytes_max) = (entry.bytes as u64, self.bytes_max as u64);
+                self.time - entry.seen > OUT_OF_USE * bytes_max / bytes * (READ_COST + bytes)
+            };
+            if self.entries[at].as_ref().is_some_and(out_of_use) {
+                self.forget_at(at);
+            }
+        }
     }
 
     pub(crate) fn keep_object(&mut self, key: Key, object: Arc<Object>) {
@@ -282,7 +327,7 @@ impl Cache {
             Name::Run(run) => drop(self.runs.insert(run.start, at)),
             Name::Object(key) => drop(self.objects.insert(key.clone(), at)),
         }
-        self.entries[at as usize] = Some(Entry { name, kept, bytes, used: false });
+        self.entries[at as usize] = Some(Entry { name, kept, bytes, used: false, seen: self.time });
         self.bytes += bytes;
     }
 
@@ -298,18 +343,16 @@ impl Cache {
         self.hand = (at + 1) % self.entries.len();
         match &mut self.entries[at] {
             Some(entry) if entry.used => entry.used = false,
-            Some(Entry { name: Name::Block(block), .. }) => {
-                let block = *block;
-                self.forget_block(block);
-            }
-            Some(Entry { name: Name::Run(run), .. }) => {
-                let run = *run;
-                self.forget_runs(run);
-            }
-            Some(Entry { name: Name::Object(key), .. }) => {
-                let key = key.clone();
-                self.forget_object(&key);
-            }
+            _ => self.forget_at(at),
+        }
+    }
+
+    /// Forgets the entry at this place, if there is one.
+    fn forget_at(&mut self, at: usize) {
+        match self.entries[at].as_ref().map(|entry| entry.name.clone()) {
+            Some(Name::Block(block)) => self.forget_block(block),
+            Some(Name::Run(run)) => self.forget_runs(run),
+            Some(Name::Object(key)) => self.forget_object(&key),
             None => {}
         }
     }
@@ -386,6 +429,43 @@ mod tests {
             }
         }
         assert!((600..=1000).contains(&found), "{found} of 2000, where half fits");
+    }
+
+    #[test]
+    fn what_nobody_looks_at_any_more_makes_room() {
+        let mut cache = Cache::new(100 * (4096 + OVERHEAD));
+        let mut found = [0; 2];
+        // All of 80 blocks again and again, then of 80 others; one stays in use.
+        for (half, found) in found.iter_mut().enumerate() {
+            for round in 0..20 {
+                for block in (0..80).map(|block| half as u64 * 100 + block) {
+                    assert!(cache.data(50).is_some() || (half, round) == (0, 0));
+                    match cache.data(block) {
+                        Some(_) => *found += usize::from(round >= 15),
+                        None => cache.keep_data(block, Bytes::from(vec![0; 4096])),
+                    }
+                }
+            }
+        }
+        assert!(found.iter().all(|found| *found >= 380), "{found:?} of 400");
+    }
+
+    #[test]
+    fn long_runs_soon_make_room_where_short_reads_are_all_there_is() {
+        let mut cache = Cache::new(64 << 20);
+        (0..64).for_each(|run| cache.keep_data(run * 256, Bytes::from(vec![0; 1 << 20])));
+        assert!(cache.bytes > 60 << 20);
+        // Twice as many as fit: of the second round a third is found, at the least.
+        let mut found = [0; 2];
+        for found in &mut found {
+            for block in (0..2 * (64 << 20) / 4096).map(|block| 100_000 + block) {
+                match cache.data(block) {
+                    Some(_) => *found += 1,
+                    None => cache.keep_data(block, Bytes::from(vec![0; 4096])),
+                }
+            }
+        }
+        assert!(found[0] == 0 && found[1] > 32768 / 3, "{found:?} of 32768 each");
     }
 
     #[test]

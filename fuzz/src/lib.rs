@@ -62,7 +62,7 @@ fn rewrite(frame: &wire::msgr::frame::Frame) {
     }
     let mut out = SendQueue::default();
     let segments = [frame.segment(1), frame.segment(2), frame.segment(3)];
-    FrameWriter::default().message(&mut out, &header, &segments[0], &segments[1], &segments[2], None);
+    FrameWriter::default().message(&mut out, &header, &segments[0], &segments[1], (&segments[2]).into());
     let mut buf: BytesMut = out.take().iter().flat_map(|piece| piece.to_vec()).collect();
     let mut reader = FrameReader::default();
     reader.allow_messages();
@@ -111,7 +111,7 @@ pub fn message_decoder(input: &[u8]) {
     let middle = body.split_to(usize::from(u16_at(8)).min(body.len()));
     let (kind, version, compat) = (u16_at(0), u16_at(2), u16_at(4));
     let Ok(message) =
-        Message::decode(Payload { kind, version, compat, front, middle, data: body, sums: Default::default() })
+        Message::decode(Payload { kind, version, compat, front, middle, data: body, ..Payload::default() })
     else {
         return;
     };

@@ -38,7 +38,7 @@ fn load(path: &Path) -> Payload {
         front: bytes.slice(53..53 + front),
         middle: bytes.slice(53 + front..53 + front + middle),
         data: bytes.slice(53 + front + middle..),
-        sums: Default::default(),
+        ..Payload::default()
     }
 }
 

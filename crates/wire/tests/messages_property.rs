@@ -90,7 +90,8 @@ fn request() -> impl Strategy<Value = OsdOp> {
 }
 
 fn reply() -> impl Strategy<Value = OsdOpReply> {
-    let outcomes = vec((item(), any::<i32>()).prop_map(|(item, result)| OpOutcome { item, result, sum: None }), 0..5);
+    let outcomes =
+        vec((item(), any::<i32>()).prop_map(|(item, result)| OpOutcome { result, ..OpOutcome::of(item) }), 0..5);
     let redirect = proptest::option::of((locator(), blob(9)));
     let rest = (any::<u64>(), any::<i32>(), any::<u32>(), any::<i32>(), any::<u64>(), any::<[u64; 3]>());
     (blob(30), pg(), eversion(), eversion(), outcomes, redirect, rest).prop_map(
@@ -191,7 +192,7 @@ fn what_is_known_of_a_request_s_data_is_known_of_its_operation() {
 fn what_is_known_of_an_outcome_is_known_of_a_reply_without_another() {
     let outcome = |data: &'static [u8], sum| {
         let item = OsdOpItem { payload: Bytes::from_static(data), ..OsdOpItem::default() };
-        OpOutcome { item, result: 0, sum }
+        OpOutcome { sum, ..OpOutcome::of(item) }
     };
     let known = |ops| {
         let payload = OsdOpReply { ops, ..OsdOpReply::to(&asked(Vec::new()), 0, Epoch(1)) }.into_payload();
@@ -200,4 +201,25 @@ fn what_is_known_of_an_outcome_is_known_of_a_reply_without_another() {
     assert_eq!(known(vec![outcome(b"", None), outcome(b"data", Some(7))]), Some(7));
     assert_eq!(known(vec![outcome(b"data", None)]), None);
     assert_eq!(known(vec![outcome(b"data", Some(7)), outcome(b"more", Some(8))]), None);
+}
+
+#[test]
+fn a_lead_stands_before_what_came_out() {
+    let outcome = |lead: &'static [u8], data: &'static [u8]| {
+        let item = OsdOpItem { payload: Bytes::from_static(data), ..OsdOpItem::default() };
+        OpOutcome { lead: Bytes::from_static(lead), sum: Some(7), ..OpOutcome::of(item) }
+    };
+    let reply = |ops| OsdOpReply { ops, ..OsdOpReply::to(&asked(Vec::new()), 0, Epoch(1)) };
+    let alone = reply(vec![outcome(b"", b""), outcome(b"lead", b"data")]).into_payload();
+    assert_eq!((&alone.lead[..], &alone.data[..], alone.sums.find(&alone.data)), (&b"lead"[..], &b"data"[..], Some(7)));
+    let several = reply(vec![outcome(b"lead", b"data"), outcome(b"of", b""), outcome(b"", b"more")]).into_payload();
+    assert_eq!((several.lead.len(), &several.data[..]), (0, &b"leaddataofmore"[..]));
+    // What came is in one piece, and is dealt out by the lengths that the operations say.
+    let came = Payload { lead: Bytes::new(), data: [&alone.lead[..], &alone.data].concat().into(), ..alone };
+    let outputs = |payload| {
+        let ops = OsdOpReply::from_payload(payload).expect("it is one").ops;
+        ops.into_iter().map(|outcome| outcome.item.payload).collect::<Vec<_>>()
+    };
+    assert_eq!(outputs(&came), ["", "leaddata"]);
+    assert_eq!(outputs(&several), ["leaddata", "of", "more"]);
 }

@@ -165,7 +165,9 @@ pub struct Execution<'a> {
     pub(crate) result: i32,
     /// What goes back to the client with an op that fails; of those only class methods have something to say.
     pub(crate) failed_output: Bytes,
-    /// The checksum of what an op gives out, where the store knows it.
+    /// What an op gives out before that which is a buffer of its own.
+    pub(super) output_lead: Bytes,
+    /// The checksum of what an op gives out, the lead aside, where the store knows it.
     pub(super) output_sum: Option<u32>,
     /// How many ops have run, with those inside class methods.
     pub(crate) ops_done: u32,
@@ -195,6 +197,7 @@ impl<'a> Execution<'a> {
             changes: Vec::new(),
             result: 0,
             failed_output: Bytes::new(),
+            output_lead: Bytes::new(),
             output_sum: None,
             ops_done: 0,
             effects: Vec::new(),

@@ -231,7 +231,11 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, Box<Ask>> {
             match x.step(item) {
                 Ok(out) => {
                     outcome.item.payload = out;
+                    outcome.lead = core::mem::take(&mut x.output_lead);
                     outcome.sum = x.output_sum.take();
+                    if any_writes {
+                        outcome.join();
+                    }
                     outcome.result = x.result;
                 }
                 Err(Stop::Fail(code)) => {

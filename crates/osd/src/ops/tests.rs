@@ -12,7 +12,8 @@ use wire::osd::OpParams;
 use wire::osd::op::CmpOp;
 use wire::osd::op::watch_op;
 use wire::osd::payload::{
-    KeySet, KeyValues, NotifyAck, NotifyRequest, OmapAssertions, OmapPage, OmapRange, StatReply, WatcherList,
+    KeySet, KeyValues, NotifyAck, NotifyRequest, OmapAssertions, OmapPage, OmapRange, SparseRead, StatReply,
+    WatcherList,
 };
 use wire::types::{AddrKind, EntityAddr, EntityName, EntityType, UTime};
 use wire::{Decode, Encode};
@@ -139,6 +140,33 @@ fn cmpxattr(name: &str, value: &[u8], op: CmpOp, mode: u8) -> OsdOpItem {
     let mut item = OsdOpItem::xattr(OpCode::CMPXATTR, name.as_bytes(), value);
     (item.args[8], item.args[9]) = (op as u8, mode);
     item
+}
+
+#[test]
+fn sparse_reads_name_what_is_there_and_give_one_piece_as_it_is() {
+    let mut b = Bench::new();
+    let big = |letter: &str| letter.repeat(64 << 10);
+    b.run(vec![write(0, &big("a"))]);
+    let sparse = range(OpCode::SPARSE_READ, 4096, 1 << 20);
+    let outcome = &b.run(vec![sparse.clone()]).ops[0];
+    let expected = SparseRead { extents: BTreeMap::from([(4096, 60 << 10)]), data: bytes(&big("a")[4096..]) };
+    assert_eq!((&outcome.item.payload, outcome.lead.len()), (&expected.data, 24));
+    assert_eq!(outcome.output_len(), expected.to_bytes().len());
+    assert_eq!([&outcome.lead[..], &outcome.item.payload].concat(), expected.to_bytes());
+
+    // Two pieces are put together, and one that comes with a change is remembered with it.
+    b.run(vec![write(256 << 10, &big("b"))]);
+    let outcome = &b.run(vec![sparse.clone()]).ops[0];
+    let extents = BTreeMap::from([(4096, 60 << 10), (256 << 10, 64 << 10)]);
+    let expected = SparseRead { extents, data: bytes(&(big("a")[4096..].to_owned() + &big("b"))) };
+    assert_eq!((&outcome.item.payload, outcome.lead.len()), (&expected.to_bytes(), 0));
+    let outcome = &b.run_with(vec![range(OpCode::SPARSE_READ, 4096, 5), write(0, "c")], true).ops[0];
+    let expected = SparseRead { extents: BTreeMap::from([(4096, 5)]), data: bytes("aaaaa") };
+    assert_eq!((&outcome.item.payload, outcome.lead.len()), (&expected.to_bytes(), 0));
+
+    // Where nothing is, there is nothing to name.
+    let outcome = &b.run(vec![range(OpCode::SPARSE_READ, 128 << 10, 4096)]).ops[0];
+    assert_eq!(outcome.item.payload, SparseRead::default().to_bytes());
 }
 
 #[test]

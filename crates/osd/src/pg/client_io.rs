@@ -221,7 +221,7 @@ impl Pg {
     /// Answers a request that has read.
     pub(super) fn answer_read(&mut self, core: &mut Core, request: Box<ClientRequest>, outcome: Outcome) {
         self.counters.reads += 1;
-        self.counters.read_bytes += outcome.ops.iter().map(|o| o.item.payload.len() as u64).sum::<u64>();
+        self.counters.read_bytes += outcome.ops.iter().map(|o| o.output_len() as u64).sum::<u64>();
         if !outcome.state.exists && outcome.result < 0 {
             reply::error(core, &request, Errno(-outcome.result), EVersion::default(), 0);
         } else {

@@ -31,7 +31,7 @@ pub trait Body: Sized {
     /// The sections of a message of this type.
     fn payload(front: Bytes, data: Bytes) -> Payload {
         let (kind, version, compat) = (Self::KIND, Self::VERSION, Self::COMPAT);
-        Payload { kind, version, compat, front, middle: Bytes::new(), data, sums: Sums::default() }
+        Payload { kind, version, compat, front, middle: Bytes::new(), lead: Bytes::new(), data, sums: Sums::default() }
     }
 
     /// Refuses what only newer readers may read.

@@ -191,9 +191,12 @@ pub struct Payload {
     pub front: Bytes,
     /// The second section; almost always empty.
     pub middle: Bytes,
-    /// The third section: bulk data.
+    /// The first bytes of the third section, where what follows is a buffer of its own that is sent from where it is. What
+    /// came has none.
+    pub lead: Bytes,
+    /// The third section, or the rest of it: bulk data.
     pub data: Bytes,
-    /// What is known of its checksum without looking at it (again). Where it is sent, that travels with the data as it is:
+    /// What is known of the data's checksum without looking at it (again). Where it is sent, that travels with the data as it is:
     /// what changed the data since will be found by the receiver. Where it came, this is what was found as it was checked.
     pub sums: Sums,
 }

@@ -153,7 +153,7 @@ impl Body for OsdOp {
         e.put(&self.locator);
         e.put(&self.object);
         e.u16(u16::try_from(self.ops.len()).expect("a request that we built has few operations"));
-        self.ops.iter().for_each(|item| item.encode_head(&mut e));
+        self.ops.iter().for_each(|item| item.encode_head(&mut e, item.payload.len()));
         e.put(&self.snap);
         e.put(&self.snap_context);
         e.i32(self.retry_attempt);

@@ -18,16 +18,32 @@ use bytes::Bytes;
 pub struct OpOutcome {
     /// The operation, its payload replaced by what came out.
     pub item: OsdOpItem,
+    /// What came out before that, where the payload is a buffer of its own that is sent from where it is. What came has
+    /// none.
+    pub lead: Bytes,
     /// 0 or more, or an errno negated.
     pub result: i32,
-    /// The checksum of what came out, where it is known; see [`Payload::sums`].
+    /// The checksum of the payload, where it is known; see [`Payload::sums`].
     pub sum: Option<u32>,
 }
 
 impl OpOutcome {
     /// An operation that went well.
     pub fn of(item: OsdOpItem) -> OpOutcome {
-        OpOutcome { item, result: 0, sum: None }
+        OpOutcome { item, lead: Bytes::new(), result: 0, sum: None }
+    }
+
+    /// How many bytes came out.
+    pub fn output_len(&self) -> usize {
+        self.lead.len() + self.item.payload.len()
+    }
+
+    /// Puts all that came out into the payload; copies it where it is in two pieces.
+    pub fn join(&mut self) {
+        if !self.lead.is_empty() {
+            self.item.payload = [&self.lead[..], &self.item.payload].concat().into();
+            (self.lead, self.sum) = (Bytes::new(), None);
+        }
     }
 }
 
@@ -153,17 +169,23 @@ impl Body for OsdOpReply {
         e.put(&self.bad_replay_version);
         e.put(&self.map_epoch);
         e.len(self.ops.len());
-        self.ops.iter().for_each(|outcome| outcome.item.encode_head(&mut e));
+        self.ops.iter().for_each(|outcome| outcome.item.encode_head(&mut e, outcome.output_len()));
         e.i32(self.retry_attempt);
         self.ops.iter().for_each(|outcome| e.i32(outcome.result));
         e.put(&self.replay_version);
         e.u64(self.user_version);
         e.put(&self.redirect);
         self.trace.into_iter().for_each(|word| e.u64(word));
-        let mut full = self.ops.iter().filter(|outcome| !outcome.item.payload.is_empty());
-        let sum = full.next().and_then(|one| one.sum).filter(|_| full.next().is_none());
+        let mut full = self.ops.iter_mut().filter(|outcome| outcome.output_len() > 0);
+        let (lead, sum) = match (full.next(), full.next()) {
+            (Some(alone), None) => (core::mem::take(&mut alone.lead), alone.sum),
+            _ => {
+                self.ops.iter_mut().for_each(OpOutcome::join);
+                (Bytes::new(), None)
+            }
+        };
         let data = join(&mut self.ops, |outcome| &mut outcome.item.payload);
         let sums = sum.map_or_else(Sums::default, |sum| Sums::known(data.clone(), sum));
-        Payload { sums, ..Self::payload(e.finish(), data) }
+        Payload { lead, sums, ..Self::payload(e.finish(), data) }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::control::{Ack, Keepalive2, Keepalive2Ack};
 use super::error::StreamError;
-use super::frame::Frame;
+use super::frame::{Frame, Segment};
 use super::header::MessageHeader;
 use super::limits;
 use super::messenger::Messenger;
@@ -15,6 +15,7 @@ use super::tag::Tag;
 use crate::messages::{Message, Payload};
 use crate::net::{ConnId, Envelope, NetEvent, Policy};
 use base::{Bug, Instant};
+use bytes::Bytes;
 
 impl Messenger {
     /// Sends a message, or keeps it until the session is ready.
@@ -144,6 +145,7 @@ impl Messenger {
             compat: header.compat,
             front: frame.segment(1),
             middle: frame.segment(2),
+            lead: Bytes::new(),
             data: frame.segment(3),
             sums: frame.data_sums().clone(),
         };
@@ -178,6 +180,6 @@ fn write_message(stream: &mut Stream, ack_seq: u64, seq: u64, message: &Outgoing
         compat: payload.compat,
         ack_seq,
     };
-    let sum = payload.sums.find(&payload.data);
-    stream.writer.message(&mut stream.out, &header, &payload.front, &payload.middle, &payload.data, sum);
+    let data = Segment { lead: &payload.lead, bytes: &payload.data, sum: payload.sums.find(&payload.data) };
+    stream.writer.message(&mut stream.out, &header, &payload.front, &payload.middle, data);
 }

@@ -20,7 +20,7 @@ use super::limits;
 use super::send_queue::SendQueue;
 use super::tag::Tag;
 use crate::codec::Malformed;
-use base::checksum::{CRC_SEED, JOINED_BYTES, crc32c};
+use base::checksum::{CRC_SEED, JOINED_BYTES, crc32c, joined};
 use base::sums::Sums;
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -395,30 +395,30 @@ impl FrameWriter {
 
     /// Writes a control frame.
     pub fn control<C: Control>(&mut self, out: &mut SendQueue, payload: &C) {
-        let (payload, empty) = (payload.to_bytes(), Bytes::new());
+        let (payload, nothing) = (payload.to_bytes(), Bytes::new());
+        let rest = [Segment::from(&nothing); 3];
         if self.transcript.is_none() {
-            return self.frame(out, C::TAG, &payload, [&empty; 3], None);
+            return self.frame(out, C::TAG, &payload, rest);
         }
         let mut alone = SendQueue::default();
-        self.frame(&mut alone, C::TAG, &payload, [&empty; 3], None);
+        self.frame(&mut alone, C::TAG, &payload, rest);
         alone.take().iter().for_each(|piece| self.raw(out, piece));
     }
 
-    /// Writes a message. Where the data's checksum is known, it goes out as that.
+    /// Writes a message. What is known of the data's checksum goes out with it.
     pub fn message(
         &mut self,
         out: &mut SendQueue,
         header: &MessageHeader,
         front: &Bytes,
         middle: &Bytes,
-        data: &Bytes,
-        data_sum: Option<u32>,
+        data: Segment<'_>,
     ) {
-        self.frame(out, Tag::Message, &header.to_wire(), [front, middle, data], data_sum);
+        self.frame(out, Tag::Message, &header.to_wire(), [front.into(), middle.into(), data]);
     }
 
-    fn frame(&mut self, out: &mut SendQueue, tag: Tag, first: &[u8], rest: [&Bytes; 3], last_sum: Option<u32>) {
-        let count = rest.iter().rposition(|segment| !segment.is_empty()).map_or(1, |last| last + 2);
+    fn frame(&mut self, out: &mut SendQueue, tag: Tag, first: &[u8], rest: [Segment<'_>; 3]) {
+        let count = rest.iter().rposition(|segment| segment.len() > 0).map_or(1, |last| last + 2);
         let mut lens = [first.len(), 0, 0, 0];
         for (len, segment) in lens[1..].iter_mut().zip(rest) {
             *len = segment.len();
@@ -426,8 +426,43 @@ impl FrameWriter {
         let preamble = preamble(tag, count, lens);
         match &mut self.cipher {
             Some(cipher) => write_secure(cipher.as_mut(), out, &preamble, first, &rest[..count - 1]),
-            None => write_crc(out, &preamble, first, &rest[..count - 1], last_sum.filter(|_| count == SEGMENTS_MAX)),
+            None => write_crc(out, &preamble, first, &rest[..count - 1]),
         }
+    }
+}
+
+/// A segment to be written: a few bytes first, then a buffer that is not copied where it is large.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// The first bytes; mostly none.
+    pub lead: &'a [u8],
+    /// The others.
+    pub bytes: &'a Bytes,
+    /// The checksum of these, from [`CRC_SEED`], where it is known.
+    pub sum: Option<u32>,
+}
+
+impl<'a> From<&'a Bytes> for Segment<'a> {
+    fn from(bytes: &'a Bytes) -> Segment<'a> {
+        Segment { lead: &[], bytes, sum: None }
+    }
+}
+
+impl Segment<'_> {
+    fn len(&self) -> usize {
+        self.lead.len() + self.bytes.len()
+    }
+
+    fn crc(&self) -> u32 {
+        let lead = crc32c(CRC_SEED, self.lead);
+        let (blocks, rest) = (self.bytes.len() / JOINED_BYTES, self.bytes.len() % JOINED_BYTES);
+        let known = match self.sum {
+            Some(sum) if self.lead.is_empty() => Some(sum),
+            Some(sum) if rest == 0 => Some(joined(lead, sum, blocks)),
+            _ => None,
+        };
+        debug_assert!(known.is_none_or(|sum| sum == crc32c(lead, self.bytes)), "who knew it knew it wrong");
+        known.unwrap_or_else(|| crc32c(lead, self.bytes))
     }
 }
 
@@ -445,9 +480,10 @@ fn preamble(tag: Tag, count: usize, lens: [usize; SEGMENTS_MAX]) -> [u8; PREAMBL
     out
 }
 
-fn write_crc(out: &mut SendQueue, preamble: &[u8], first: &[u8], rest: &[&Bytes], last_sum: Option<u32>) {
-    let copied = |segment: &Bytes| segment.len() < limits::ATTACH_BYTES_MIN;
-    let copy: usize = rest.iter().filter(|segment| copied(segment)).map(|segment| segment.len()).sum();
+fn write_crc(out: &mut SendQueue, preamble: &[u8], first: &[u8], rest: &[Segment<'_>]) {
+    let copied = |segment: &Segment<'_>| segment.bytes.len() < limits::ATTACH_BYTES_MIN;
+    let copy = |segment| if copied(segment) { segment.len() } else { segment.lead.len() };
+    let copy: usize = rest.iter().map(copy).sum();
     let mut buf = out.buffer(PREAMBLE_LEN + first.len() + CRC_LEN + copy + CRC_EPILOGUE_LEN);
     buf.put_slice(preamble);
     if !first.is_empty() {
@@ -459,22 +495,26 @@ fn write_crc(out: &mut SendQueue, preamble: &[u8], first: &[u8], rest: &[&Bytes]
     }
     let mut epilogue = [0; CRC_EPILOGUE_LEN];
     epilogue[0] = STATUS_COMPLETE;
-    for (index, (segment, crc)) in rest.iter().zip(epilogue[1..].chunks_exact_mut(CRC_LEN)).enumerate() {
-        let known = last_sum.filter(|_| index + 1 == rest.len());
-        let sum = known.unwrap_or_else(|| crc32c(CRC_SEED, segment));
-        debug_assert_eq!(sum, crc32c(CRC_SEED, segment), "who knew it knew it wrong");
-        crc.copy_from_slice(&sum.to_le_bytes());
+    for (segment, crc) in rest.iter().zip(epilogue[1..].chunks_exact_mut(CRC_LEN)) {
+        crc.copy_from_slice(&segment.crc().to_le_bytes());
+        buf.put_slice(segment.lead);
         if copied(segment) {
-            buf.put_slice(segment);
+            buf.put_slice(segment.bytes);
         } else {
-            out.attach((*segment).clone());
+            out.attach(segment.bytes.clone());
             buf = out.buffer(CRC_EPILOGUE_LEN);
         }
     }
     buf.put_slice(&epilogue);
 }
 
-fn write_secure(cipher: &mut dyn FrameCipher, out: &mut SendQueue, preamble: &[u8], first: &[u8], rest: &[&Bytes]) {
+fn write_secure(
+    cipher: &mut dyn FrameCipher,
+    out: &mut SendQueue,
+    preamble: &[u8],
+    first: &[u8],
+    rest: &[Segment<'_>],
+) {
     let body: usize = rest.iter().map(|segment| padded(segment.len())).sum();
     let tail_len = if rest.is_empty() { 0 } else { body + SECURE_EPILOGUE_LEN };
     let buf = out.buffer(SECURE_HEAD_LEN + sealed_rest_len(first.len()) + tail_len);
@@ -493,7 +533,11 @@ fn write_secure(cipher: &mut dyn FrameCipher, out: &mut SendQueue, preamble: &[u
     }
     if !rest.is_empty() {
         let start = buf.len();
-        rest.iter().for_each(|segment| put_padded(buf, segment));
+        for segment in rest {
+            buf.put_slice(segment.lead);
+            buf.put_slice(segment.bytes);
+            put_padding(buf, segment.len());
+        }
         put_padded(buf, &[STATUS_COMPLETE]);
         seal_from(cipher, buf, start);
     }
@@ -501,7 +545,11 @@ fn write_secure(cipher: &mut dyn FrameCipher, out: &mut SendQueue, preamble: &[u
 
 fn put_padded(buf: &mut Vec<u8>, bytes: &[u8]) {
     buf.put_slice(bytes);
-    buf.put_bytes(0, padded(bytes.len()) - bytes.len());
+    put_padding(buf, bytes.len());
+}
+
+fn put_padding(buf: &mut Vec<u8>, len: usize) {
+    buf.put_bytes(0, padded(len) - len);
 }
 
 fn seal_from(cipher: &mut dyn FrameCipher, buf: &mut Vec<u8>, start: usize) {

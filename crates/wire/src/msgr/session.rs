@@ -43,7 +43,8 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     pub(super) fn bytes(&self) -> usize {
-        self.payload.front.len() + self.payload.middle.len() + self.payload.data.len()
+        let Payload { front, middle, lead, data, .. } = &self.payload;
+        front.len() + middle.len() + lead.len() + data.len()
     }
 }
 

@@ -208,13 +208,13 @@ impl OsdOpItem {
         u64::from_le_bytes(self.args[at..at + 8].try_into().expect("eight bytes"))
     }
 
-    /// Appends the 38 bytes that go into the front.
-    pub(crate) fn encode_head(&self, e: &mut Encoder) {
+    /// Appends the 38 bytes that go into the front, with so many bytes to go into the data.
+    pub(crate) fn encode_head(&self, e: &mut Encoder, len: usize) {
         let mut head = [0; OP_BYTES];
         head[..2].copy_from_slice(&self.op.0.to_le_bytes());
         head[2..6].copy_from_slice(&self.flags.0.to_le_bytes());
         head[6..34].copy_from_slice(&self.args);
-        let len = u32::try_from(self.payload.len()).expect("a payload that we hold fits in 32 bits");
+        let len = u32::try_from(len).expect("a payload that we hold fits in 32 bits");
         head[34..].copy_from_slice(&len.to_le_bytes());
         e.raw(&head);
     }

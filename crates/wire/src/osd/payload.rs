@@ -144,10 +144,20 @@ pub struct SparseRead {
     pub data: Bytes,
 }
 
+impl SparseRead {
+    /// What stands before so many bytes of data.
+    pub fn lead(extents: &BTreeMap<u64, u64>, data_len: usize) -> Bytes {
+        let mut e = Encoder::new();
+        e.put(extents);
+        e.len(data_len);
+        e.finish()
+    }
+}
+
 impl Encode for SparseRead {
     fn encode(&self, e: &mut Encoder) {
-        e.put(&self.extents);
-        e.put(&self.data);
+        e.raw(&SparseRead::lead(&self.extents, self.data.len()));
+        e.raw(&self.data);
     }
 }
 

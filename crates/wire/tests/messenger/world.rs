@@ -27,7 +27,7 @@ pub(crate) fn numbered(number: u64, size: usize) -> Envelope {
         front: Bytes::copy_from_slice(&number.to_le_bytes()),
         middle: Bytes::new(),
         data: Bytes::from_iter((0..size).map(|i| (i as u64 + number) as u8)),
-        sums: Default::default(),
+        ..Payload::default()
     };
     Envelope::with_tid(number, Message::Unknown(Box::new(payload)))
 }

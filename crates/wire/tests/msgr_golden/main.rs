@@ -44,7 +44,7 @@ fn rewrite(writer: &mut FrameWriter, out: &mut SendQueue, frame: &Frame) {
         Tag::Ack => typed::<Ack>(writer, out, frame),
         Tag::Message => {
             let header: MessageHeader = frame.header().expect("a message has a header");
-            writer.message(out, &header, &frame.segment(1), &frame.segment(2), &frame.segment(3), None);
+            writer.message(out, &header, &frame.segment(1), &frame.segment(2), (&frame.segment(3)).into());
         }
     }
 }

@@ -4,7 +4,8 @@
 //! its last round and takes the others. Data that finds the cache full is let in when it comes a second time soon after,
 //! and a small part of it at once: who goes through more than fits, again and again, would else find nothing each time.
 //! What nobody has looked at for long has gone out of use, and newcomers take its place. A run is kept as it came, in one
-//! buffer, and no longer one than a part of the cache: one long read is not worth a thousand short ones. Leaves that a
+//! buffer, until much of it holds something else; and no longer one than a part of the cache: one long read is not worth a
+//! thousand short ones. Leaves that a
 //! checkpoint has written and nobody has looked at since go before all else: most hold entries of logs, which are read at
 //! the next start. Everything here is also on the device.
 
@@ -31,7 +32,37 @@ enum Name {
 enum Kept {
     Page(Arc<Page>),
     Data(Bytes),
+    Run(Box<RunData>),
     Object(Arc<Object>),
+}
+
+/// The data of a run, of which some blocks may hold something else by now.
+#[derive(Clone, Debug)]
+struct RunData {
+    data: Bytes,
+    /// The places of these blocks in the run, in order.
+    gone: Vec<u32>,
+}
+
+impl RunData {
+    /// The data from a place on, as far as it holds; none where it does not.
+    fn from(&self, place: u32) -> Option<Bytes> {
+        let next = self.gone.partition_point(|gone| *gone < place);
+        let bytes = |place: u32| place as usize * BLOCK as usize;
+        match self.gone.get(next) {
+            Some(gone) if *gone == place => None,
+            Some(gone) => Some(self.data.slice(bytes(place)..bytes(*gone))),
+            None => Some(self.data.slice(bytes(place)..)),
+        }
+    }
+
+    /// Notes that a block holds something else; says whether the run is worth its room still.
+    fn lose(&mut self, place: u32) -> bool {
+        if let Err(at) = self.gone.binary_search(&place) {
+            self.gone.insert(at, place);
+        }
+        (self.gone.len() * GONE_PART) as u64 * BLOCK <= self.data.len() as u64
+    }
 }
 
 #[derive(Debug)]
@@ -100,6 +131,9 @@ const ENTRIES_A_NAME: usize = 4;
 
 /// A run of data that is longer than this part of the cache is not kept.
 const RUN_PART: usize = 16;
+
+/// A run of which more than this part holds something else is not kept: it takes the memory of all of it.
+const GONE_PART: usize = 4;
 
 /// Reading from the device costs as much as so many bytes more would.
 const READ_COST: u64 = 64 << 10;
@@ -206,19 +240,17 @@ impl Cache {
 
     fn data_at(&mut self, at: Option<u32>, block: u64) -> Option<Bytes> {
         match self.find(at)? {
-            Entry { name: Name::Run(run), kept: Kept::Data(data), .. } => {
-                Some(data.slice(((block - run.start) * BLOCK) as usize..))
-            }
+            Entry { name: Name::Run(run), kept: Kept::Run(data), .. } => data.from((block - run.start) as u32),
             Entry { kept: Kept::Data(data), .. } => Some(data.clone()),
             _ => None,
         }
     }
 
-    /// Where the run is that has this block.
+    /// Where the run is that has this block, and its content.
     fn run_with(&self, block: u64) -> Option<u32> {
-        let (_, &at) = self.runs.range(..=block).next_back()?;
-        match &self.entries[at as usize].as_ref()?.name {
-            Name::Run(run) if block < run.end() => Some(at),
+        let (run, at) = self.last_run_before(block + 1).filter(|(run, _)| block < run.end())?;
+        match &self.entries[at as usize].as_ref()?.kept {
+            Kept::Run(data) => data.from((block - run.start) as u32).map(|_| at),
             _ => None,
         }
     }
@@ -277,7 +309,12 @@ impl Cache {
                 return forget(self, run);
             }
         }
-        self.keep(name, Kept::Data(to_keep(data)), bytes);
+        let data = to_keep(data);
+        let kept = match name {
+            Name::Run(_) => Kept::Run(Box::new(RunData { data, gone: Vec::new() })),
+            _ => Kept::Data(data),
+        };
+        self.keep(name, kept, bytes);
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {
@@ -357,21 +394,39 @@ impl Cache {
         }
     }
 
-    /// Forgets what began at one of these blocks, and data of them: they hold something else now.
+    /// Forgets what began at one of these blocks, and data of them: they hold something else now. A run that has some of
+    /// them keeps the others.
     pub(crate) fn forget(&mut self, run: BlockRun) {
         (run.start..run.end()).for_each(|block| self.forget_block(block));
-        self.forget_runs(run);
+        let mut end = run.end();
+        while let Some((kept, at)) = self.last_run_before(end).filter(|(kept, _)| kept.end() > run.start) {
+            end = kept.start;
+            let mut lost = run.start.max(kept.start)..run.end().min(kept.end());
+            let is_worth_it = match self.entries[at as usize].as_mut().map(|entry| &mut entry.kept) {
+                Some(Kept::Run(data)) => lost.all(|block| data.lose((block - kept.start) as u32)),
+                _ => false,
+            };
+            if !is_worth_it {
+                self.runs.remove(&kept.start);
+                self.leave(at);
+            }
+        }
     }
 
     /// Forgets runs of data that have one of these blocks.
     fn forget_runs(&mut self, run: BlockRun) {
-        while let Some((&start, &at)) = self.runs.range(..run.end()).next_back() {
-            match self.entries[at as usize].as_ref().map(|entry| &entry.name) {
-                Some(Name::Run(kept)) if kept.end() > run.start => {}
-                _ => break,
-            }
-            self.runs.remove(&start);
+        while let Some((kept, at)) = self.last_run_before(run.end()).filter(|(kept, _)| kept.end() > run.start) {
+            self.runs.remove(&kept.start);
             self.leave(at);
+        }
+    }
+
+    /// The last run of data that begins before this block, and its place.
+    fn last_run_before(&self, block: u64) -> Option<(BlockRun, u32)> {
+        let (_, &at) = self.runs.range(..block).next_back()?;
+        match self.entries[at as usize].as_ref()?.name {
+            Name::Run(run) => Some((run, at)),
+            _ => None,
         }
     }
 
@@ -555,8 +610,10 @@ mod tests {
         // What is read again and lies otherwise takes the place of what it overlaps.
         cache.keep_data(16, run(16, 4));
         assert!(cache.data(15).is_none() && cache.data(19).is_some() && cache.data(12).is_some());
+        cache.forget(BlockRun::new(15, 2));
+        assert!(cache.data(16).is_none() && cache.data(17).is_some(), "the others stay");
         cache.forget(BlockRun::new(17, 1));
-        assert!(cache.data(16).is_none() && cache.data(30).is_some());
+        assert!(cache.data(18).is_none() && cache.data(30).is_some(), "as long as they are most of it");
         cache.forget(BlockRun::new(0, 100));
         assert_eq!((cache.bytes, cache.runs.len(), cache.left.len()), (0, 0, cache.entries.len()));
         cache.keep_data(0, run(0, 65));

@@ -123,6 +123,25 @@ CASE(sparse_reads_name_what_is_there) {
     EQ(cxx().sparse_read("missing", extents, data, 10, 0), -ENOENT);
 }
 
+CASE(sparse_reads_of_large_data_give_all_of_it) {
+    std::string whole(1 << 20, 0);
+    for (size_t at = 0; at < whole.size(); at++)
+        whole[at] = char(at * 131 >> 5);
+    bufferlist content = text(whole);
+    OK(cxx().write_full("sparse_large", content));
+    struct { uint64_t offset, length; } parts[] = {{0, 1 << 20}, {0, 2 << 20}, {65536, 131072}, {5, 100001}, {1000000, 99}};
+    for (auto &[offset, length] : parts) {
+        std::map<uint64_t, uint64_t> extents;
+        bufferlist data;
+        TRUE(cxx().sparse_read("sparse_large", extents, data, length, offset) >= 0);
+        std::string expected = whole.substr(offset, length);
+        EQ(extents.size(), 1);
+        EQ(extents.begin()->first, offset);
+        EQ(extents.begin()->second, expected.size());
+        TRUE(data.to_str() == expected);
+    }
+}
+
 CASE(mapext_tells_the_extents) {
     PUT("mapext", "0123456789");
     std::map<uint64_t, uint64_t> extents;

@@ -5,9 +5,8 @@
 //! and a small part of it at once: who goes through more than fits, again and again, would else find nothing each time.
 //! What nobody has looked at for long has gone out of use, and newcomers take its place. A run is kept as it came, in one
 //! buffer, until much of it holds something else; and no longer one than a part of the cache: one long read is not worth a
-//! thousand short ones. Leaves that a
-//! checkpoint has written and nobody has looked at since go before all else: most hold entries of logs, which are read at
-//! the next start. Everything here is also on the device.
+//! thousand short ones. Leaves that a checkpoint has written and nobody has looked at since go before all else: most hold
+//! entries of logs, which are read at the next start. Everything here is also on the device.
 
 use crate::extent::device::{room_to_keep, to_keep};
 use crate::extent::layout::{BLOCK, BlockRun};

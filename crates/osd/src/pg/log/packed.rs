@@ -1,8 +1,8 @@
-//! A log's entries in memory, some 50 bytes each.
+//! A log's entries in memory, some 30 bytes each.
 //!
 //! An OSD holds thousands of entries for each of its PGs and looks at hardly any of them again. So they lie in chunks of
 //! bytes, one after the other, each as what differs from its chunk's first one, in integers of as many bytes as they
-//! need. Versions, requests and objects are read without the rest, and without taking memory.
+//! need, and of its object's name what comes after the beginning that they share. Versions, requests and objects are read without the rest, and without taking memory.
 //!
 //! This is no format: nothing of it leaves the process, and what is read was written here. Invariant: all chunks but the
 //! last have `CHUNK_ENTRIES` entries, of which the first chunk may have forgotten some.
@@ -20,7 +20,7 @@ use wire::types::{EntityName, EntityType};
 const CHUNK_ENTRIES: usize = 64;
 
 /// Bytes that a chunk gets at first; what is left over goes when it is full.
-const CHUNK_BYTES: usize = CHUNK_ENTRIES * 48;
+const CHUNK_BYTES: usize = CHUNK_ENTRIES * 32;
 
 /// The size of an entry that does not fit in one byte follows in four.
 const LONG: u8 = u8::MAX;
@@ -38,12 +38,34 @@ const LOST: u8 = 64;
 struct Base {
     version: EVersion,
     totals: Totals,
+    reqid: OsdReqId,
+    /// Of its object.
+    name: Box<[u8]>,
+}
+
+impl Base {
+    fn of(entry: &LogEntry) -> Base {
+        let LogEntry { version, totals, reqid, .. } = *entry;
+        Base { version, totals, reqid, name: entry.object.name().into() }
+    }
+
+    /// With how many bytes of its name another one begins.
+    fn shared_with(&self, name: &[u8]) -> usize {
+        self.name.iter().zip(name).take_while(|(ours, theirs)| ours == theirs).count()
+    }
 }
 
 #[derive(Clone, Debug)]
 struct Chunk {
     base: Base,
     bytes: Vec<u8>,
+}
+
+impl Chunk {
+    /// Bytes of memory that it takes beside itself.
+    fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.base.name.len()
+    }
 }
 
 /// See the module.
@@ -70,19 +92,19 @@ impl PackedEntries {
 
     pub(super) fn push_back(&mut self, entry: &LogEntry) {
         if self.end().is_multiple_of(CHUNK_ENTRIES) {
-            let base = Base { version: entry.version, totals: entry.totals };
-            self.chunks.push_back(Chunk { base, bytes: Vec::with_capacity(CHUNK_BYTES) });
-            self.bytes += CHUNK_BYTES;
+            let chunk = Chunk { base: Base::of(entry), bytes: Vec::with_capacity(CHUNK_BYTES) };
+            self.bytes += chunk.held_bytes();
+            self.chunks.push_back(chunk);
         }
         let chunk = self.chunks.back_mut().expect("there is one with room");
-        let before = chunk.bytes.capacity();
+        let before = chunk.held_bytes();
         pack(entry, &chunk.base, &mut chunk.bytes);
         self.len += 1;
         if (self.skipped + self.len).is_multiple_of(CHUNK_ENTRIES) {
             // Shrinking in place would leave the rest to nobody.
             chunk.bytes = chunk.bytes.clone();
         }
-        self.bytes = self.bytes - before + chunk.bytes.capacity();
+        self.bytes = self.bytes - before + chunk.held_bytes();
     }
 
     /// Forgets the oldest entry; gives its version, and its request if it has one.
@@ -93,7 +115,7 @@ impl PackedEntries {
         self.skipped += 1;
         self.skipped_bytes += size;
         if self.skipped == CHUNK_ENTRIES {
-            self.bytes -= self.chunks.pop_front().map_or(0, |chunk| chunk.bytes.capacity());
+            self.bytes -= self.chunks.pop_front().map_or(0, |chunk| chunk.held_bytes());
             (self.skipped, self.skipped_bytes) = (0, 0);
         }
         Some(named)
@@ -107,7 +129,7 @@ impl PackedEntries {
         let chunk = self.chunks.back_mut().expect("its entry was just there");
         chunk.bytes.truncate(chunk.bytes.len() - size);
         if chunk.bytes.is_empty() {
-            self.bytes -= self.chunks.pop_back().map_or(0, |chunk| chunk.bytes.capacity());
+            self.bytes -= self.chunks.pop_back().map_or(0, |chunk| chunk.held_bytes());
         }
         Some(entry)
     }
@@ -185,16 +207,16 @@ impl Packed<'_> {
     /// Whose it is.
     pub fn reqid(&self) -> OsdReqId {
         let (_, flags, mut reader) = self.start();
-        reader.reqid(flags)
+        reader.reqid(flags, &self.base.reqid)
     }
 
     /// Whether it is about this object.
     pub fn is_about(&self, object: &ObjectId) -> bool {
         let (_, flags, mut reader) = self.start();
-        reader.reqid(flags);
-        reader.u32() == object.hash()
-            && reader.unsigned() == SnapId::HEAD.0.wrapping_sub(object.snap().0)
-            && [object.namespace(), object.key(), object.name()].into_iter().all(|text| reader.text() == text)
+        reader.reqid(flags, &self.base.reqid);
+        let (hash, snap, namespace, key, [shared, rest]) = reader.named(&self.base.name);
+        (hash, snap, namespace, key) == (object.hash(), object.snap(), object.namespace(), object.key())
+            && object.name().strip_prefix(shared) == Some(rest)
     }
 
     /// Whether it wrote a part of a copy aside, or gave such parts up.
@@ -206,8 +228,8 @@ impl Packed<'_> {
     /// The entry as a whole.
     pub fn open(&self) -> LogEntry {
         let (version, flags, mut reader) = self.start();
-        let reqid = reader.reqid(flags);
-        let object = reader.object();
+        let reqid = reader.reqid(flags, &self.base.reqid);
+        let object = reader.object(&self.base.name);
         let prior = reader.version(version);
         let user_version = reader.near(version.version);
         let result = reader.signed() as i32;
@@ -279,14 +301,17 @@ fn pack(entry: &LogEntry, base: &Base, out: &mut Vec<u8>) {
     if has_request {
         let OsdReqId { name, tid, inc } = entry.reqid;
         put_unsigned(out, u64::from(name.kind.0));
-        put_signed(out, name.num);
-        put_unsigned(out, tid);
+        put_near(out, name.num as u64, base.reqid.name.num as u64);
+        put_near(out, tid, base.reqid.tid);
         put_signed(out, i64::from(inc));
     }
     let object = &entry.object;
     out.extend_from_slice(&object.hash().to_le_bytes());
     put_unsigned(out, SnapId::HEAD.0.wrapping_sub(object.snap().0));
-    [object.namespace(), object.key(), object.name()].into_iter().for_each(|text| put_text(out, text));
+    [object.namespace(), object.key()].into_iter().for_each(|text| put_text(out, text));
+    let shared = base.shared_with(object.name());
+    put_unsigned(out, shared as u64);
+    put_text(out, &object.name()[shared..]);
     put_version(out, entry.prior, version);
     put_near(out, entry.user_version, version.version);
     put_signed(out, i64::from(entry.result));
@@ -396,19 +421,25 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    fn reqid(&mut self, flags: u8) -> OsdReqId {
+    fn reqid(&mut self, flags: u8, near: &OsdReqId) -> OsdReqId {
         if flags & HAS_REQUEST == 0 {
             return OsdReqId::default();
         }
         let kind = EntityType(self.unsigned() as u8);
-        let name = EntityName { kind, num: self.signed() };
-        OsdReqId { name, tid: self.unsigned(), inc: self.signed() as i32 }
+        let name = EntityName { kind, num: self.near(near.name.num as u64) as i64 };
+        OsdReqId { name, tid: self.near(near.tid), inc: self.signed() as i32 }
     }
 
-    fn object(&mut self) -> ObjectId {
+    /// What an object's id consists of: hash, snapshot, namespace, key, and the name in two parts.
+    fn named(&mut self, near: &'a [u8]) -> (u32, SnapId, &'a [u8], &'a [u8], [&'a [u8]; 2]) {
         let (hash, snap) = (self.u32(), SnapId(SnapId::HEAD.0.wrapping_sub(self.unsigned())));
-        let (namespace, key, name) = (self.text(), self.text(), self.text());
-        ObjectId::new(hash, namespace, key, name, snap)
+        let (namespace, key, shared) = (self.text(), self.text(), self.unsigned() as usize);
+        (hash, snap, namespace, key, [&near[..shared], self.text()])
+    }
+
+    fn object(&mut self, near: &'a [u8]) -> ObjectId {
+        let (hash, snap, namespace, key, name) = self.named(near);
+        ObjectId::new(hash, namespace, key, &name.concat(), snap)
     }
 }
 
@@ -431,11 +462,12 @@ mod tests {
         let (namespace, key) =
             if rng.chance(1, 4) { (text(rng, 20), text(rng, 300)) } else { (Vec::new(), Vec::new()) };
         let snap = SnapId(odd(rng, SnapId::HEAD.0));
+        let beginning = &b"rbd_data.1034a5b6c7d8.00000000000000"[..rng.below(37) as usize];
         let few = if rng.chance(1, 4) { rng.below(5) } else { 0 };
         LogEntry {
             version,
             prior: EVersion::new(Epoch(odd(rng, 3) as u32), odd(rng, version.version.wrapping_sub(900))),
-            object: ObjectId::new(rng.u64() as u32, &namespace, &key, &text(rng, 40), snap),
+            object: ObjectId::new(rng.u64() as u32, &namespace, &key, &[beginning, &text(rng, 40)].concat(), snap),
             clones: (0..few).map(|_| SnapId(odd(rng, 3))).collect(),
             deletes: rng.chance(1, 4),
             changes_nothing: rng.chance(1, 4),
@@ -482,11 +514,35 @@ mod tests {
                     assert_eq!(entry.is_about(&plain[other].object), plain[other].object == expected.object);
                 }
             }
-            let bytes: usize = packed.chunks.iter().map(|chunk| chunk.bytes.capacity()).sum();
+            let bytes: usize = packed.chunks.iter().map(Chunk::held_bytes).sum();
             assert_eq!((packed.len(), packed.bytes), (plain.len(), bytes));
         }
         while packed.pop_front().is_some() {}
-        assert!(packed.bytes <= CHUNK_BYTES, "what is forgotten takes nothing");
+        assert!(packed.chunks.len() <= 1, "what is forgotten takes nothing");
+    }
+
+    #[test]
+    fn writes_to_an_image_take_few_bytes_each() {
+        let (mut rng, mut packed) = (Rng::new(7), PackedEntries::default());
+        for n in 0..6400 {
+            let name = format!("rbd_data.1034a5b6c7d8.{:016x}", rng.below(128));
+            let name_of = EntityName { kind: EntityType::CLIENT, num: 94_123 };
+            packed.push_back(&LogEntry {
+                version: EVersion::new(Epoch(12), 40_000 + n),
+                prior: EVersion::new(Epoch(12), 39_900 + n - rng.below(100)),
+                object: ObjectId::new(rng.u64() as u32, b"", b"", name.as_bytes(), SnapId::HEAD),
+                clones: Vec::new(),
+                deletes: false,
+                changes_nothing: false,
+                reqid: OsdReqId { name: name_of, tid: 900_000 + 32 * n + rng.below(32), inc: 0 },
+                user_version: 40_000 + n,
+                result: 0,
+                outputs: Vec::new(),
+                totals: Totals { objects: 128, clones: 0, bytes: 128 << 22 },
+                lost: None,
+            });
+        }
+        assert!(packed.bytes() / packed.len() < 32, "{} bytes each", packed.bytes() / packed.len());
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 mod harness;
 
-use bytes::Bytes;
 use harness::Cluster;
 use wire::osd::{OpCode, OpFlags, OsdOpItem, RequestFlags};
 use wire::types::UTime;
@@ -65,8 +64,11 @@ fn the_engine_answers_as_ceph_does() {
         // The record was made with requests that librados takes for reads, to which it gives no time.
         request.mtime = UTime::default();
         let reply = c.call_op(request);
-        let got: Vec<String> =
-            reply.ops.iter().map(|op| format!("{}:{}", op.result, packed(&op.item.payload))).collect();
+        let got: Vec<String> = reply
+            .ops
+            .iter()
+            .map(|op| format!("{}:{}", op.result, packed(&[&op.lead[..], &op.item.payload].concat())))
+            .collect();
         let got = format!("{}|{}|{}", reply.result, reply.user_version, got.join(" "));
         let expected = format!("{result}|{version}|{outcomes}");
         if got != expected {
@@ -78,7 +80,7 @@ fn the_engine_answers_as_ceph_does() {
 }
 
 /// As the record writes bytes.
-fn packed(data: &Bytes) -> String {
+fn packed(data: &[u8]) -> String {
     let hex = |data: &[u8]| data.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let mut parts = Vec::new();
     let (mut from, mut at) = (0, 0);

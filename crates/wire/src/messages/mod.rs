@@ -196,7 +196,8 @@ pub struct Payload {
     pub lead: Bytes,
     /// The third section, or the rest of it: bulk data.
     pub data: Bytes,
-    /// What is known of the data's checksum without looking at it (again). Where it is sent, that travels with the data as it is:
-    /// what changed the data since will be found by the receiver. Where it came, this is what was found as it was checked.
+    /// What is known of the data's checksum without looking at it (again). Where it is sent, that travels with the data as
+    /// it is: what changed the data since will be found by the receiver. Where it came, this is what was found as it was
+    /// checked.
     pub sums: Sums,
 }

@@ -2,7 +2,8 @@
 //!
 //! An OSD holds thousands of entries for each of its PGs and looks at hardly any of them again. So they lie in chunks of
 //! bytes, one after the other, each as what differs from its chunk's first one, in integers of as many bytes as they
-//! need, and of its object's name what comes after the beginning that they share. Versions, requests and objects are read without the rest, and without taking memory.
+//! need, and of its object's name what comes after the beginning that they share. Versions, requests and objects are read
+//! without the rest, and without taking memory.
 //!
 //! This is no format: nothing of it leaves the process, and what is read was written here. Invariant: all chunks but the
 //! last have `CHUNK_ENTRIES` entries, of which the first chunk may have forgotten some.

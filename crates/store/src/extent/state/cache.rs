@@ -509,6 +509,30 @@ mod tests {
     }
 
     #[test]
+    fn who_turns_to_a_range_larger_than_the_cache_finds_most_of_it_before_long() {
+        let mut cache = Cache::new(1000 * (4096 + OVERHEAD));
+        let mut pass = |blocks: core::ops::Range<u64>| {
+            let count = blocks.end - blocks.start;
+            let found = blocks.filter(|block| {
+                let is_there = cache.data(*block).is_some();
+                if !is_there {
+                    cache.keep_data(*block, Bytes::from(vec![0; 4096]));
+                }
+                is_there
+            });
+            found.count() as u64 * 100 / count
+        };
+        for _ in 0..10 {
+            pass(0..1500);
+        }
+        let found: Vec<_> = (0..5).map(|_| pass(10_000..11_500)).collect();
+        assert!(found[4] >= 50, "{found:?} percent, where two thirds fit");
+        // A range three times as large as the cache keeps its part.
+        let found: Vec<_> = (0..20).map(|_| pass(20_000..23_000)).collect();
+        assert!(found[19] >= 25, "{found:?} percent, where a third fits");
+    }
+
+    #[test]
     fn long_runs_soon_make_room_where_short_reads_are_all_there_is() {
         let mut cache = Cache::new(64 << 20);
         (0..64).for_each(|run| cache.keep_data(run * 256, Bytes::from(vec![0; 1 << 20])));

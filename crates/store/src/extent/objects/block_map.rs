@@ -7,6 +7,7 @@
 //! Invariants: no chunk is empty of blocks, and no group of chunks.
 
 use crate::extent::layout::{BLOCK, BlockRun, push_block};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use wire::{Decoder, Encoder, Malformed};
 
@@ -44,8 +45,8 @@ type Group = [Option<Arc<Chunk>>; GROUP_CHUNKS as usize];
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct BlockMap {
-    /// By their number.
-    groups: Vec<(u64, Arc<Group>)>,
+    /// By their number. Those of an object of 4 MiB, as a block device's image has, lie in the map itself.
+    groups: SmallVec<[(u64, Arc<Group>); 2]>,
     chunks: usize,
 }
 

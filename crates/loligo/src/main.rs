@@ -10,6 +10,8 @@
 #[macro_use]
 mod out;
 
+#[cfg(feature = "jemalloc")]
+mod allocator;
 mod cli;
 mod cluster_dir;
 mod conf;
@@ -34,10 +36,6 @@ use clap::Parser;
 use cli::{Cli, Verb};
 use cluster_dir::ClusterDir;
 use std::process::ExitCode;
-
-#[cfg(feature = "jemalloc")]
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn run(verb: &Verb) -> anyhow::Result<()> {
     if matches!(verb, Verb::Up(_) | Verb::Mon(_) | Verb::Osd(_) | Verb::Serve(_)) {

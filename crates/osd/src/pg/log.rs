@@ -6,25 +6,24 @@
 //! Beyond its tail it remembers older entries, by which nobody is brought up to date any more but a resent request is
 //! recognised.
 //!
-//! An OSD holds thousands of entries for each of its PGs: they are packed, and the index holds places rather than requests.
+//! An OSD holds thousands of entries for each of its PGs: they are packed, and of their requests only marks lie beside.
 //!
 //! Invariants: versions grow strictly; `tail` is the version before the first entry that counts; `head` is the newest
-//! version that the PG has passed through, which after a split may be that of an entry that went to another PG; the
-//! index names exactly the entries held that have a request, of several with the same one the newest.
+//! version that the PG has passed through, which after a split may be that of an entry that went to another PG; of
+//! several entries with the same request the newest is found.
 
 mod entry;
 mod packed;
+mod requests;
 
 pub use entry::{LogEntry, Lost};
 pub use packed::Packed;
 
 use super::info::Totals;
 use base::EVersion;
-use base::hash::FixedState;
 use bytes::Bytes;
-use core::hash::BuildHasher;
-use hashbrown::HashTable;
 use packed::PackedEntries;
+use requests::Requests;
 use std::collections::BTreeSet;
 use store::{ObjectId, Op, Transaction};
 use wire::osd::OsdReqId;
@@ -43,28 +42,6 @@ pub fn log_key(version: EVersion) -> Bytes {
     Bytes::copy_from_slice(&key)
 }
 
-/// Where the entry of a request is: a part of the request's hash, and of the entry's number.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    hash: u32,
-    number: u32,
-}
-
-impl Place {
-    fn hash_of(reqid: &OsdReqId) -> u32 {
-        FixedState::default().hash_one(reqid) as u32
-    }
-
-    /// The same for the table, which looks at both ends of it.
-    fn spread(hash: u32) -> u64 {
-        u64::from(hash) << 32 | u64::from(hash)
-    }
-
-    fn spread_out(&self) -> u64 {
-        Place::spread(self.hash)
-    }
-}
-
 /// A PG's log.
 #[derive(Clone, Debug, Default)]
 pub struct PgLog {
@@ -74,11 +51,8 @@ pub struct PgLog {
     entries: PackedEntries,
     /// How many of them are only remembered.
     remembered: usize,
-    /// How many have been forgotten before the first: with its place here, an entry's number for good. It begins anew
-    /// after the largest; far fewer are held.
-    forgotten: u32,
-    /// The entries' places by their requests.
-    by_reqid: HashTable<Place>,
+    /// By which request each of them came.
+    requests: Requests,
 }
 
 impl PgLog {
@@ -131,7 +105,7 @@ impl PgLog {
 
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.entries.bytes() + self.by_reqid.allocation_size()
+        self.entries.bytes() + self.requests.bytes()
     }
 
     /// How many entries there are after the tail.
@@ -151,58 +125,21 @@ impl PgLog {
     }
 
     fn hold(&mut self, entry: &LogEntry) {
-        let number = self.forgotten.wrapping_add(self.entries.len() as u32);
         self.head = self.head.max(entry.version);
         self.entries.push_back(entry);
-        if entry.reqid == OsdReqId::default() {
-            return;
-        }
-        let hash = Place::hash_of(&entry.reqid);
-        let (entries, forgotten) = (&self.entries, self.forgotten);
-        let same = |held: &Place| {
-            held.hash == hash && entries.get(held.number.wrapping_sub(forgotten) as usize).reqid() == entry.reqid
-        };
-        match self.by_reqid.find_mut(Place::spread(hash), same) {
-            Some(held) => held.number = number,
-            None => {
-                self.make_room_by_request();
-                let place = Place { hash, number };
-                self.by_reqid.insert_unique(place.spread_out(), place, Place::spread_out);
-            }
-        }
-    }
-
-    /// Makes the index anew where it is full. It counts what was taken out of it as well, and would itself take twice the
-    /// room for that.
-    fn make_room_by_request(&mut self) {
-        let len = self.by_reqid.len();
-        if len < self.by_reqid.capacity() {
-            return;
-        }
-        let full = core::mem::replace(&mut self.by_reqid, HashTable::with_capacity(len + len / 8 + 1));
-        for place in full {
-            self.by_reqid.insert_unique(place.spread_out(), place, Place::spread_out);
-        }
+        self.requests.push_back(&entry.reqid);
     }
 
     /// Lets the oldest entry go; gives its version.
     fn forget(&mut self) -> Option<EVersion> {
-        let (version, reqid) = self.entries.pop_front()?;
-        let hash = Place::spread(Place::hash_of(&reqid));
-        if let Ok(held) = self.by_reqid.find_entry(hash, |held| held.number == self.forgotten) {
-            held.remove();
-        }
-        self.forgotten = self.forgotten.wrapping_add(1);
-        Some(version)
+        self.requests.pop_front();
+        self.entries.pop_front()
     }
 
-    /// The write that `reqid` led to, if it is remembered.
+    /// The write that `reqid` led to, if it is remembered: of several the newest.
     pub fn find(&self, reqid: &OsdReqId) -> Option<LogEntry> {
-        let hash = Place::hash_of(reqid);
-        let entry = |held: &Place| self.entries.get(held.number.wrapping_sub(self.forgotten) as usize);
-        let held =
-            self.by_reqid.find(Place::spread(hash), |held| held.hash == hash && entry(held).reqid() == *reqid)?;
-        Some(entry(held).open())
+        let mut may_be = self.requests.may_have(reqid).map(|at| self.entries.get(at));
+        may_be.find(|entry| entry.reqid() == *reqid).map(|entry| entry.open())
     }
 
     /// Whether this version is one of the entries, the one before them, or the newest.
@@ -268,7 +205,7 @@ impl PgLog {
     /// Takes out the entries that are not wanted any more, and gives them.
     pub fn take_out(&mut self, wanted: impl Fn(&LogEntry) -> bool) -> Vec<LogEntry> {
         let all = core::mem::take(&mut self.entries);
-        (self.remembered, self.by_reqid) = (0, HashTable::new());
+        (self.remembered, self.requests) = (0, Requests::default());
         let mut out = Vec::new();
         for entry in all.iter_from(0).map(|entry| entry.open()) {
             if wanted(&entry) {
@@ -381,11 +318,11 @@ mod tests {
         assert_eq!((found(&log, &first), found(&log, &second)), (Some(301), None));
         assert!((3..=300).all(|n| found(&log, &entry(1, n, "").reqid) == Some(n)));
         log.trim(log.head(), 0, &mut t);
-        assert_eq!((found(&log, &first), log.by_reqid.len()), (None, 0));
+        assert_eq!((found(&log, &first), log.all().count()), (None, 0));
     }
 
     #[test]
-    fn a_write_that_is_remembered_takes_some_fifty_bytes() {
+    fn a_write_that_is_remembered_takes_some_thirty_bytes() {
         let (mut log, mut t) = (PgLog::default(), Transaction::new(CollectionId::Meta));
         for version in 1..=30_000 {
             let usual = entry(3, version, &format!("rbd_data.10226b8b4567.{:016x}", version * 7 % 128));
@@ -395,7 +332,7 @@ mod tests {
             log.trim(EVersion::new(Epoch(3), version.saturating_sub(2000)), 3000, &mut t);
         }
         let each = log.bytes() / 5000;
-        assert!((40..50).contains(&each), "{each} bytes");
+        assert!((25..35).contains(&each), "{each} bytes");
     }
 
     #[test]

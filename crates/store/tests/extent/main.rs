@@ -122,7 +122,9 @@ fn live(seed: u64, life: u64, mut driven: Driven, models: &mut BTreeMap<u64, Mem
         for _ in 0..1 + rng.below(6) {
             driven.step();
         }
-        driven.store.rest(LATER);
+        if rng.chance(1, 4) {
+            driven.store.rest(LATER);
+        }
         while let Some(completion) = driven.completion() {
             let Completion::Committed(id, result) = completion else { continue };
             assert_eq!(result, Ok(()), "seed {seed} life {life}");
@@ -691,6 +693,32 @@ fn what_waits_in_memory_is_bounded_without_a_checkpoint() {
         again.checkpoint();
         assert_eq!(of_store(&mut again, id), of_memory(&model, id), "seed {seed}");
     }
+}
+
+/// Where nobody writes any more nothing waits in memory, unless it is little.
+#[test]
+fn a_pause_is_used_for_a_checkpoint() {
+    const LOG_BYTES: u64 = 16 << 20;
+    let mut driven = Driven::open(formatted(192 << 20, LOG_BYTES), roomy(), Rng::new(3));
+    let id = collection(1);
+    driven.commit(Transaction::create(id)).expect("new");
+    let checkpoints_after = |driven: &mut Driven, blocks: core::ops::Range<u64>, ms: u64| {
+        for block in blocks {
+            let mut t = Transaction::new(id);
+            t.push(&object(1), Op::Write(block * BLOCK, vec![block as u8; BLOCK as usize].into()));
+            driven.commit(t).expect("there is room");
+        }
+        driven.store.rest(Instant::ZERO + Duration::from_millis(ms));
+        driven.settle();
+        driven.store.counts().checkpoints
+    };
+    assert_eq!(checkpoints_after(&mut driven, 0..32, 2000), 0, "little is not worth one");
+    assert_eq!(checkpoints_after(&mut driven, 32..128, 1999), 0, "others may go on");
+    assert_eq!(checkpoints_after(&mut driven, 128..128, 2000), 1);
+    let counts = driven.store.counts();
+    assert_eq!((counts.waiting_bytes, counts.change_bytes), (0, 0));
+    assert_eq!(checkpoints_after(&mut driven, 128..128, 60_000), 1, "there is nothing new");
+    assert_clean(&driven.close(), "at the end");
 }
 
 /// A checkpoint that wrote all at once took a slow disk for itself, from whose turn it was.

@@ -108,10 +108,10 @@ impl PackedEntries {
         self.bytes = self.bytes - before + chunk.held_bytes();
     }
 
-    /// Forgets the oldest entry; gives its version, and its request if it has one.
-    pub(super) fn pop_front(&mut self) -> Option<(EVersion, OsdReqId)> {
+    /// Forgets the oldest entry; gives its version.
+    pub(super) fn pop_front(&mut self) -> Option<EVersion> {
         let oldest = self.iter_from(0).next()?;
-        let (named, size) = ((oldest.version(), oldest.reqid()), oldest.size());
+        let (version, size) = (oldest.version(), oldest.size());
         self.len -= 1;
         self.skipped += 1;
         self.skipped_bytes += size;
@@ -119,7 +119,7 @@ impl PackedEntries {
             self.bytes -= self.chunks.pop_front().map_or(0, |chunk| chunk.held_bytes());
             (self.skipped, self.skipped_bytes) = (0, 0);
         }
-        Some(named)
+        Some(version)
     }
 
     /// Takes the newest entry out.
@@ -498,7 +498,7 @@ mod tests {
                 }
                 55..90 => {
                     let oldest = plain.pop_front();
-                    assert_eq!(packed.pop_front(), oldest.map(|entry: LogEntry| (entry.version, entry.reqid)));
+                    assert_eq!(packed.pop_front(), oldest.map(|entry: LogEntry| entry.version));
                 }
                 90..95 => assert_eq!(packed.pop_back(), plain.pop_back()),
                 95 => {

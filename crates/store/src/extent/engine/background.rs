@@ -10,13 +10,37 @@ use crate::extent::state::collection::Stretch;
 use crate::extent::state::db::Layer;
 use crate::extent::superblock::Superblock;
 use crate::extent::tree::Fault;
-use base::Bug;
+use base::{Bug, Duration, Instant};
 use bytes::Bytes;
 
 /// Objects of a removed collection cleared away by one record.
 const CLEAR_OBJECTS: u32 = 64;
 
+/// How long nobody must have written for what the log holds to be taken up.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Less memory than this is not worth a checkpoint after each of a few writes a minute.
+const PAUSE_BYTES_MIN: u64 = 256 << 10;
+
 impl ExtentStore {
+    /// To be called now and then, about once a second: what can wait for a pause is done in one.
+    pub fn rest(&mut self, now: Instant) {
+        if self.failed || self.options.read_only {
+            return;
+        }
+        self.take_up_in_a_pause(now);
+        self.discard_at_rest(now);
+    }
+
+    /// A checkpoint, if nobody has written for a while: what it takes up is memory that readers have a use for, a block of
+    /// data often more than itself, as its record holds others that are gone; and the next start has no log to read.
+    fn take_up_in_a_pause(&mut self, now: Instant) {
+        let held = self.db.waiting_bytes() + self.db.active.table.bytes() as u64;
+        if now.since(self.committed_at) >= PAUSE && held >= PAUSE_BYTES_MIN {
+            self.checkpoint_wanted = true;
+        }
+    }
+
     pub(super) fn clear_trash(&mut self) {
         let Some(&stretch) = self.db.trash.first() else { return };
         if self.log.is_busy() || !self.log.has_room(64) {

@@ -117,6 +117,8 @@ pub struct ExtentStore {
     pub(super) reading: BTreeSet<u64>,
     pub(super) leaving: VecDeque<Leaving>,
     pub(super) untold: Untold,
+    /// When somebody last wrote.
+    pub(super) committed_at: Instant,
     pub(super) next_io: u64,
     pub(super) out: VecDeque<(IoId, Io)>,
     pub(super) completions: VecDeque<Completion>,
@@ -156,6 +158,7 @@ impl ExtentStore {
             reading: BTreeSet::new(),
             leaving: VecDeque::new(),
             untold: Untold::default(),
+            committed_at: Instant::ZERO,
             next_io: 0,
             out: VecDeque::new(),
             completions: VecDeque::new(),
@@ -411,6 +414,7 @@ impl ExtentStore {
 impl ObjectStore for ExtentStore {
     fn submit_commit(&mut self, now: Instant, id: CommitId, transaction: Transaction) {
         self.untold.note_asked(now);
+        self.committed_at = now;
         if self.failed || self.options.read_only {
             return self.completions.push_back(Completion::Committed(id, Err(StoreError::Device)));
         }

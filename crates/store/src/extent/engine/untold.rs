@@ -50,10 +50,9 @@ impl Untold {
 }
 
 impl ExtentStore {
-    /// To be called now and then, about once a second: where nobody has anything to do, the device hears what is free.
-    pub fn rest(&mut self, now: Instant) {
-        let rests = now.since(self.untold.asked_at) >= REST && self.is_quiet();
-        if rests && !self.failed && !self.options.read_only {
+    /// Tells the device of what is free, where nobody has anything to do.
+    pub(super) fn discard_at_rest(&mut self, now: Instant) {
+        if now.since(self.untold.asked_at) >= REST && self.is_quiet() {
             self.discard(KEPT_BLOCKS.min(self.geometry.data_blocks() / 64), REST_BLOCKS_MAX);
         }
     }

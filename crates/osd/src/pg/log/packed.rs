@@ -1,9 +1,10 @@
-//! A log's entries in memory, some 30 bytes each.
+//! A log's entries in memory, some 17 bytes each.
 //!
 //! An OSD holds thousands of entries for each of its PGs and looks at hardly any of them again. So they lie in chunks of
 //! bytes, one after the other, each as what differs from its chunk's first one, in integers of as many bytes as they
-//! need, and of its object's name what comes after the beginning that they share. Versions, requests and objects are read
-//! without the rest, and without taking memory.
+//! need, and of its object's name what comes after the beginning that they share. Of one that overwrites what is there, as
+//! most do, only what tells it from the others is written. Versions, requests and objects are read without the rest, and
+//! without taking memory.
 //!
 //! This is no format: nothing of it leaves the process, and what is read was written here. Invariant: all chunks but the
 //! last have `CHUNK_ENTRIES` entries, of which the first chunk may have forgotten some.
@@ -21,7 +22,7 @@ use wire::types::{EntityName, EntityType};
 const CHUNK_ENTRIES: usize = 64;
 
 /// Bytes that a chunk gets at first; what is left over goes when it is full.
-const CHUNK_BYTES: usize = CHUNK_ENTRIES * 32;
+const CHUNK_BYTES: usize = CHUNK_ENTRIES * 24;
 
 /// The size of an entry that does not fit in one byte follows in four.
 const LONG: u8 = u8::MAX;
@@ -33,6 +34,8 @@ const HAS_CLONES: u8 = 8;
 const HAS_OUTPUTS: u8 = 16;
 const REVERTED: u8 = 32;
 const LOST: u8 = 64;
+/// See [`is_usual`].
+const USUAL: u8 = 128;
 
 /// What the entries of a chunk are told apart from.
 #[derive(Clone, Debug)]
@@ -184,10 +187,10 @@ impl<'a> Iterator for Walk<'a> {
 
     fn next(&mut self) -> Option<Packed<'a>> {
         let (&short, rest) = self.rest.split_first()?;
-        let mut reader = Reader(rest);
+        let mut reader = Reader { rest, usual: false };
         let size = if short == LONG { reader.u32() as usize } else { usize::from(short) };
         let packed = Packed { base: self.base, bytes: reader.take(size) };
-        self.rest = reader.0;
+        self.rest = reader.rest;
         Some(packed)
     }
 }
@@ -232,14 +235,7 @@ impl Packed<'_> {
         let reqid = reader.reqid(flags, &self.base.reqid);
         let object = reader.object(&self.base.name);
         let prior = reader.version(version);
-        let user_version = reader.near(version.version);
-        let result = reader.signed() as i32;
-        let base = &self.base.totals;
-        let totals = Totals {
-            objects: reader.near(base.objects),
-            clones: reader.near(base.clones),
-            bytes: reader.near(base.bytes),
-        };
+        let (user_version, result, totals) = reader.outcome(version, &self.base.totals);
         let clones = if flags & HAS_CLONES == 0 { 0 } else { reader.unsigned() };
         let clones = (0..clones).map(|_| SnapId(reader.unsigned())).collect();
         let outputs = if flags & HAS_OUTPUTS == 0 { 0 } else { reader.unsigned() };
@@ -267,8 +263,9 @@ impl Packed<'_> {
     }
 
     fn start(&self) -> (EVersion, u8, Reader<'_>) {
-        let mut reader = Reader(self.bytes);
+        let mut reader = Reader { rest: self.bytes, usual: false };
         let flags = reader.byte();
+        reader.usual = flags & USUAL != 0;
         (reader.version(self.base.version), flags, reader)
     }
 
@@ -276,6 +273,18 @@ impl Packed<'_> {
     fn size(&self) -> usize {
         self.bytes.len() + if self.bytes.len() < usize::from(LONG) { 1 } else { 5 }
     }
+}
+
+/// Whether what most entries have in common is as it mostly is, and not written: a request of the same kind of client, to
+/// the head of an object with a name only, that succeeded and changed nothing of what the PG holds in the same interval as
+/// the chunk's first entry and the object's one before.
+fn is_usual(entry: &LogEntry, base: &Base) -> bool {
+    let (reqid, object) = (&entry.reqid, &entry.object);
+    let same_requester = (reqid.name.kind, reqid.inc) == (base.reqid.name.kind, base.reqid.inc);
+    let plain_object = object.snap() == SnapId::HEAD && object.namespace().is_empty() && object.key().is_empty();
+    let same_epoch = [entry.version.epoch, entry.prior.epoch] == [base.version.epoch; 2];
+    let plain_outcome = (entry.user_version, entry.result) == (entry.version.version, 0) && entry.totals == base.totals;
+    same_requester && plain_object && same_epoch && plain_outcome && entry.lost.is_none()
 }
 
 /// Appends an entry. What `Packed::open` reads is written here, in the same order.
@@ -288,6 +297,7 @@ fn pack(entry: &LogEntry, base: &Base, out: &mut Vec<u8>) {
         Some(Lost::Reverted(_)) => LOST | REVERTED,
     };
     let has_request = entry.reqid != OsdReqId::default();
+    let usual = is_usual(entry, base);
     let flag = |is: bool, flag: u8| if is { flag } else { 0 };
     out.push(
         flag(entry.deletes, DELETES)
@@ -295,31 +305,24 @@ fn pack(entry: &LogEntry, base: &Base, out: &mut Vec<u8>) {
             | flag(has_request, HAS_REQUEST)
             | flag(!entry.clones.is_empty(), HAS_CLONES)
             | flag(!entry.outputs.is_empty(), HAS_OUTPUTS)
+            | flag(usual, USUAL)
             | lost,
     );
     let version = entry.version;
-    put_version(out, version, base.version);
+    put_version(out, version, base.version, usual);
     if has_request {
-        let OsdReqId { name, tid, inc } = entry.reqid;
-        put_unsigned(out, u64::from(name.kind.0));
-        put_near(out, name.num as u64, base.reqid.name.num as u64);
-        put_near(out, tid, base.reqid.tid);
-        put_signed(out, i64::from(inc));
+        put_request(out, &entry.reqid, &base.reqid, usual);
     }
-    let object = &entry.object;
-    out.extend_from_slice(&object.hash().to_le_bytes());
-    put_unsigned(out, SnapId::HEAD.0.wrapping_sub(object.snap().0));
-    [object.namespace(), object.key()].into_iter().for_each(|text| put_text(out, text));
-    let shared = base.shared_with(object.name());
-    put_unsigned(out, shared as u64);
-    put_text(out, &object.name()[shared..]);
-    put_version(out, entry.prior, version);
-    put_near(out, entry.user_version, version.version);
-    put_signed(out, i64::from(entry.result));
-    let (totals, near) = (&entry.totals, &base.totals);
-    put_near(out, totals.objects, near.objects);
-    put_near(out, totals.clones, near.clones);
-    put_near(out, totals.bytes, near.bytes);
+    put_object(out, &entry.object, base, usual);
+    put_version(out, entry.prior, version, usual);
+    if !usual {
+        put_near(out, entry.user_version, version.version);
+        put_signed(out, i64::from(entry.result));
+        let (totals, near) = (&entry.totals, &base.totals);
+        put_near(out, totals.objects, near.objects);
+        put_near(out, totals.clones, near.clones);
+        put_near(out, totals.bytes, near.bytes);
+    }
     if !entry.clones.is_empty() {
         put_unsigned(out, entry.clones.len() as u64);
         entry.clones.iter().for_each(|clone| put_unsigned(out, clone.0));
@@ -332,7 +335,7 @@ fn pack(entry: &LogEntry, base: &Base, out: &mut Vec<u8>) {
         }
     }
     if let Some(Lost::Reverted(to)) = entry.lost {
-        put_version(out, to, version);
+        put_version(out, to, version, usual);
     }
     let size = out.len() - start - 1;
     match u8::try_from(size) {
@@ -363,9 +366,31 @@ fn put_near(out: &mut Vec<u8>, value: u64, near: u64) {
     put_signed(out, value.wrapping_sub(near) as i64);
 }
 
-fn put_version(out: &mut Vec<u8>, value: EVersion, near: EVersion) {
+fn put_version(out: &mut Vec<u8>, value: EVersion, near: EVersion, same_epoch: bool) {
     put_near(out, value.version, near.version);
-    put_near(out, u64::from(value.epoch.0), u64::from(near.epoch.0));
+    if !same_epoch {
+        put_near(out, u64::from(value.epoch.0), u64::from(near.epoch.0));
+    }
+}
+
+fn put_request(out: &mut Vec<u8>, reqid: &OsdReqId, near: &OsdReqId, usual: bool) {
+    put_near(out, reqid.name.num as u64, near.name.num as u64);
+    put_near(out, reqid.tid, near.tid);
+    if !usual {
+        put_unsigned(out, u64::from(reqid.name.kind.0));
+        put_signed(out, i64::from(reqid.inc));
+    }
+}
+
+fn put_object(out: &mut Vec<u8>, object: &ObjectId, base: &Base, usual: bool) {
+    out.extend_from_slice(&object.hash().to_le_bytes());
+    if !usual {
+        put_unsigned(out, SnapId::HEAD.0.wrapping_sub(object.snap().0));
+        [object.namespace(), object.key()].into_iter().for_each(|text| put_text(out, text));
+    }
+    let shared = base.shared_with(object.name());
+    put_unsigned(out, shared as u64);
+    put_text(out, &object.name()[shared..]);
 }
 
 fn put_text(out: &mut Vec<u8>, text: &[u8]) {
@@ -374,12 +399,16 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Reads what the functions above wrote.
-struct Reader<'a>(&'a [u8]);
+struct Reader<'a> {
+    rest: &'a [u8],
+    /// Whether the entry is a usual one.
+    usual: bool,
+}
 
 impl<'a> Reader<'a> {
     fn take(&mut self, len: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(len);
-        self.0 = rest;
+        let (taken, rest) = self.rest.split_at(len);
+        self.rest = rest;
         taken
     }
 
@@ -414,7 +443,8 @@ impl<'a> Reader<'a> {
 
     fn version(&mut self, near: EVersion) -> EVersion {
         let version = self.near(near.version);
-        EVersion { epoch: Epoch(self.near(u64::from(near.epoch.0)) as u32), version }
+        let epoch = if self.usual { near.epoch } else { Epoch(self.near(u64::from(near.epoch.0)) as u32) };
+        EVersion { epoch, version }
     }
 
     fn text(&mut self) -> &'a [u8] {
@@ -426,16 +456,33 @@ impl<'a> Reader<'a> {
         if flags & HAS_REQUEST == 0 {
             return OsdReqId::default();
         }
-        let kind = EntityType(self.unsigned() as u8);
-        let name = EntityName { kind, num: self.near(near.name.num as u64) as i64 };
-        OsdReqId { name, tid: self.near(near.tid), inc: self.signed() as i32 }
+        let (num, tid) = (self.near(near.name.num as u64) as i64, self.near(near.tid));
+        let (kind, inc) = match self.usual {
+            true => (near.name.kind, near.inc),
+            false => (EntityType(self.unsigned() as u8), self.signed() as i32),
+        };
+        OsdReqId { name: EntityName { kind, num }, tid, inc }
     }
 
     /// What an object's id consists of: hash, snapshot, namespace, key, and the name in two parts.
     fn named(&mut self, near: &'a [u8]) -> (u32, SnapId, &'a [u8], &'a [u8], [&'a [u8]; 2]) {
-        let (hash, snap) = (self.u32(), SnapId(SnapId::HEAD.0.wrapping_sub(self.unsigned())));
-        let (namespace, key, shared) = (self.text(), self.text(), self.unsigned() as usize);
+        let hash = self.u32();
+        let (snap, namespace, key): (_, &[u8], &[u8]) = match self.usual {
+            true => (SnapId::HEAD, &[], &[]),
+            false => (SnapId(SnapId::HEAD.0.wrapping_sub(self.unsigned())), self.text(), self.text()),
+        };
+        let shared = self.unsigned() as usize;
         (hash, snap, namespace, key, [&near[..shared], self.text()])
+    }
+
+    /// The user's version, the result, and what the PG holds after it.
+    fn outcome(&mut self, version: EVersion, near: &Totals) -> (u64, i32, Totals) {
+        if self.usual {
+            return (version.version, 0, *near);
+        }
+        let (user_version, result) = (self.near(version.version), self.signed() as i32);
+        let (objects, clones) = (self.near(near.objects), self.near(near.clones));
+        (user_version, result, Totals { objects, clones, bytes: self.near(near.bytes) })
     }
 
     fn object(&mut self, near: &'a [u8]) -> ObjectId {
@@ -467,7 +514,7 @@ mod tests {
         let few = if rng.chance(1, 4) { rng.below(5) } else { 0 };
         LogEntry {
             version,
-            prior: EVersion::new(Epoch(odd(rng, 3) as u32), odd(rng, version.version.wrapping_sub(900))),
+            prior: EVersion::new(Epoch(odd(rng, 7) as u32), odd(rng, version.version.wrapping_sub(900))),
             object: ObjectId::new(rng.u64() as u32, &namespace, &key, &[beginning, &text(rng, 40)].concat(), snap),
             clones: (0..few).map(|_| SnapId(odd(rng, 3))).collect(),
             deletes: rng.chance(1, 4),
@@ -489,6 +536,7 @@ mod tests {
     fn what_comes_out_is_what_went_in_whatever_it_is() {
         let mut rng = Rng::new(5);
         let (mut packed, mut plain) = (PackedEntries::default(), VecDeque::new());
+        let (mut usual, mut looked_at) = (0, 0);
         for n in 0..20_000 {
             match rng.below(100) {
                 0..55 => {
@@ -512,12 +560,15 @@ mod tests {
                     let (entry, expected) = (packed.get(at as usize), &plain[at as usize]);
                     assert_eq!((entry.version(), entry.reqid()), (expected.version, expected.reqid));
                     assert!(entry.is_about(&expected.object));
+                    usual += usize::from(entry.start().1 & USUAL != 0);
+                    looked_at += 1;
                     assert_eq!(entry.is_about(&plain[other].object), plain[other].object == expected.object);
                 }
             }
             let bytes: usize = packed.chunks.iter().map(Chunk::held_bytes).sum();
             assert_eq!((packed.len(), packed.bytes), (plain.len(), bytes));
         }
+        assert!((looked_at / 20..looked_at / 2).contains(&usual), "{usual} of {looked_at} were usual");
         while packed.pop_front().is_some() {}
         assert!(packed.chunks.len() <= 1, "what is forgotten takes nothing");
     }
@@ -543,7 +594,7 @@ mod tests {
                 lost: None,
             });
         }
-        assert!(packed.bytes() / packed.len() < 32, "{} bytes each", packed.bytes() / packed.len());
+        assert!(packed.bytes() / packed.len() < 20, "{} bytes each", packed.bytes() / packed.len());
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn mark(reqid: &OsdReqId) -> u16 {
 /// Where this mark is among these, the last place first.
 fn places(marks: &[u16], wanted: u16) -> impl Iterator<Item = usize> {
     let (first, strides) = marks.as_rchunks::<STRIDE>();
-    let in_strides = strides.iter().enumerate().rev().filter(move |(_, stride)| has(*stride, wanted));
+    let in_strides = strides.iter().enumerate().rev().filter(move |(_, stride)| has(stride, wanted));
     let in_strides = in_strides.flat_map(move |(number, stride)| {
         let before = first.len() + number * STRIDE;
         places_one_by_one(stride, wanted).map(move |at| before + at)

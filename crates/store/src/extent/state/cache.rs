@@ -304,7 +304,7 @@ impl Cache {
         };
         self.time += READ_COST + bytes as u64;
         if !self.has_room_for(bytes) && self.written.is_empty() {
-            self.sweep();
+            self.sweep(bytes);
         }
         if !self.has_room_for(bytes) && self.written.is_empty() {
             let kept = self.entries.len() - self.left.len();
@@ -324,9 +324,13 @@ impl Cache {
         self.bytes + bytes + OVERHEAD <= self.bytes_max
     }
 
-    /// Lets go of what has gone out of use among the next few entries.
-    fn sweep(&mut self) {
+    /// Lets go of what has gone out of use among the next few entries, until there is room for so many bytes: of long runs
+    /// one is enough for many blocks.
+    fn sweep(&mut self, bytes: usize) {
         for _ in 0..SWEEP.min(self.entries.len()) {
+            if self.has_room_for(bytes) {
+                return;
+            }
             let at = self.sweep;
             self.sweep = (at + 1) % self.entries.len();
             let out_of_use = |entry: &Entry| {

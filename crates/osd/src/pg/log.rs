@@ -1,6 +1,6 @@
 //! A PG's log: its newest writes, in order, and by request.
 //!
-//! Owns the order of the entries and the index by which a resent request is recognised. Its counterpart in Ceph is
+//! Owns the order of the entries, and that a resent request is recognised. Its counterpart in Ceph is
 //! `pg_log_t` (v16.2 `src/osd/PGLog.h`), without rollback. Read next: `entry`, `packed`, `missing`.
 //!
 //! Beyond its tail it remembers older entries, by which nobody is brought up to date any more but a resent request is

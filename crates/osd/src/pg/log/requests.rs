@@ -1,9 +1,9 @@
 //! Which entries of a log may have come from a request.
 //!
 //! Each entry has a mark, two bytes of its request's hash, and who asks for a request looks through all of them from the
-//! newest on, many at once: some thousands are looked through in the time of a few misses in memory, which a table of
-//! hashes costs each member of a PG for every write, to put its entry in and to take an old one out. They are also a fifth
-//! of such a table. A mark says only that the entry may be the one: of 65,535 others one has the same.
+//! newest on, many at once. A table of hashes takes five times as much memory, and each member of a PG would for every write
+//! put an entry in and take an old one out. A mark says only that the entry may be the one: of 65,535 others one has the
+//! same.
 
 use base::hash::FixedState;
 use core::hash::BuildHasher;

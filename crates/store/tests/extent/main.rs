@@ -702,11 +702,14 @@ fn a_pause_is_used_for_a_checkpoint() {
     let mut driven = Driven::open(formatted(192 << 20, LOG_BYTES), roomy(), Rng::new(3));
     let id = collection(1);
     driven.commit(Transaction::create(id)).expect("new");
+    let write = |driven: &mut Driven, block: u64| {
+        let mut t = Transaction::new(id);
+        t.push(&object(1), Op::Write(block * BLOCK, vec![block as u8; BLOCK as usize].into()));
+        driven.commit(t).expect("there is room");
+    };
     let checkpoints_after = |driven: &mut Driven, blocks: core::ops::Range<u64>, ms: u64| {
         for block in blocks {
-            let mut t = Transaction::new(id);
-            t.push(&object(1), Op::Write(block * BLOCK, vec![block as u8; BLOCK as usize].into()));
-            driven.commit(t).expect("there is room");
+            write(driven, block);
         }
         driven.store.rest(Instant::ZERO + Duration::from_millis(ms));
         driven.settle();
@@ -718,6 +721,19 @@ fn a_pause_is_used_for_a_checkpoint() {
     let counts = driven.store.counts();
     assert_eq!((counts.waiting_bytes, counts.change_bytes), (0, 0));
     assert_eq!(checkpoints_after(&mut driven, 128..128, 60_000), 1, "there is nothing new");
+    for block in 128..256 {
+        write(&mut driven, block);
+    }
+    let rest = |driven: &mut Driven| driven.store.rest(Instant::ZERO + Duration::from_secs(60));
+    let before = driven.store.counts().checkpoint_bytes;
+    rest(&mut driven);
+    while driven.store.counts().checkpoint_bytes == before {
+        driven.step();
+    }
+    rest(&mut driven);
+    write(&mut driven, 256);
+    driven.settle();
+    assert_eq!(driven.store.counts().checkpoints, 2, "what a checkpoint under way takes up asks for no other");
     assert_clean(&driven.close(), "at the end");
 }
 

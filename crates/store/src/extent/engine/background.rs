@@ -36,7 +36,9 @@ impl ExtentStore {
     /// data often more than itself, as its record holds others that are gone; and the next start has no log to read.
     fn take_up_in_a_pause(&mut self, now: Instant) {
         let held = self.db.waiting_bytes() + self.db.active.table.bytes() as u64;
-        if now.since(self.committed_at) >= PAUSE && held >= PAUSE_BYTES_MIN {
+        let is_pause = now.since(self.committed_at) >= PAUSE;
+        // What one that is under way takes up is no reason for another, which would press on commits that go on beside it.
+        if is_pause && self.checkpoint.is_none() && held >= PAUSE_BYTES_MIN {
             self.checkpoint_wanted = true;
         }
     }

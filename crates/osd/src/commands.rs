@@ -6,12 +6,13 @@
 use crate::life::beacon_message;
 use crate::osd::Osd;
 use crate::pg::Pg;
+use crate::requests::share_map;
 use crate::stats::pg_state;
 use crate::unfound::is_giving_up;
 use admin::command::CommandTable;
 use admin::ops::{OpView, blocked_value, in_flight_value};
 use admin::{Answer, Call, CommandSpec, Common, Reply, Value, object, refuse, spec};
-use base::{Errno, PgId};
+use base::{Epoch, Errno, PgId};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use wire::messages::{Command, CommandReply};
@@ -123,6 +124,12 @@ impl Osd {
             Ok(reply) => CommandReply { result: 0, status: reply.text, output: reply.data },
             Err(no) => CommandReply { result: no.errno.code(), status: no.text, output: no.data },
         };
+        if reply.result == Errno::EAGAIN.code() {
+            // The client sends it again at once, to whom its map names, and asks for no other map (v16.2
+            // `src/osdc/Objecter.cc`, `handle_command_reply`): with an old one it would come here for ever.
+            let before = Epoch(self.core.epoch().0.saturating_sub(1));
+            share_map(&mut self.core, conn, before);
+        }
         self.core.send(conn, Envelope::with_tid(tid, reply));
     }
 }

@@ -125,8 +125,8 @@ impl Osd {
             Err(no) => CommandReply { result: no.errno.code(), status: no.text, output: no.data },
         };
         if reply.result == Errno::EAGAIN.code() {
-            // The client sends it again at once, to whom its map names, and asks for no other map (v16.2
-            // `src/osdc/Objecter.cc`, `handle_command_reply`): with an old one it would come here for ever.
+            // librados (16.2.15) asks a monitor for the next map and sends the command again at once, to whom its present
+            // map names: so that it need not come here until the monitor has answered, it is told by whom it asked.
             let before = Epoch(self.core.epoch().0.saturating_sub(1));
             share_map(&mut self.core, conn, before);
         }

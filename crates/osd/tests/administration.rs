@@ -90,7 +90,7 @@ fn a_group_gives_its_account_where_it_is_led() {
     assert_eq!(query["recovery_state"][0]["name"], "Started/Primary/Active");
 }
 
-/// A stock client with an old map would ask the same OSD again and again, and nobody for another map.
+/// A stock client asks again at once, by the map that it has: with an old one it comes back until it has another.
 #[test]
 fn who_asks_another_than_the_leader_hears_of_the_newest_map() {
     let mut c = Cluster::new(45, 3, 2, 1, 1);

@@ -8,8 +8,12 @@
 //! once when a session with an OSD breaks, and not again when nobody listens there any more (v16.2 `src/osdc/Objecter.cc`,
 //! `ms_handle_reset`, `ms_handle_refused`), until its request has waited for 10 s. Asked in the moment when an OSD has died
 //! and the map does not show it yet, the monitor had some other map to tell of, and the client waited for that long.
+//!
+//! A client is sent every epoch in a message of its own. A command to the OSD that leads a placement group is taken from
+//! its session by the first epoch of a message in which another leads, and librados 16.2 looks at none of the later
+//! ones for it: it goes to who led in between, is refused, and is sent there again without end until another map comes.
 
-use crate::limits::MAPS_FOLLOW;
+use crate::limits::{MAPS_FOLLOW, OSD_MAP_MESSAGE_EPOCHS_MAX};
 use crate::mon::Mon;
 use crate::services::config::Entity;
 use crate::services::log::LogLevel;
@@ -18,6 +22,7 @@ use base::{Bug, Epoch, Instant, OsdId};
 use std::collections::BTreeMap;
 use wire::messages::{self, Log, MonSubscribe, Subscription};
 use wire::net::ConnId;
+use wire::types::EntityType;
 
 /// The topics a session can subscribe to; others are remembered by nobody.
 fn known(what: &str) -> bool {
@@ -126,7 +131,8 @@ impl Mon {
         } else {
             // What was sent already is not sent again (v16.2 `send_incremental`).
             let start = start.max(session.osd_epoch.next());
-            self.osds.messages_from(start, subscription.onetime)
+            let each = if session.is(EntityType::CLIENT) { 1 } else { OSD_MAP_MESSAGE_EPOCHS_MAX };
+            self.osds.messages_from(start, each, subscription.onetime)
         };
         for message in &messages {
             // Who asks once is sent a part of a long history, and asks for the next.

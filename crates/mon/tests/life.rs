@@ -7,7 +7,7 @@ use cluster::{Cluster, addrs, osd_maps};
 use maps::{Incremental, OsdMap};
 use std::collections::BTreeMap;
 use wire::codec::Decode;
-use wire::messages::{Message, MonSubscribe, OsdFailure, OsdMarkMeDown, OsdPgTemp, PaxosHead, Subscription};
+use wire::messages::{self, Message, MonSubscribe, OsdFailure, OsdMarkMeDown, OsdPgTemp, PaxosHead, Subscription};
 
 #[test]
 fn osds_that_start_together_need_few_commits_and_all_come_up() {
@@ -122,6 +122,27 @@ fn who_is_far_behind_and_asks_once_at_a_time_gets_to_the_newest_map() {
         asked += 1;
     }
     assert!(asked > 1, "it was far behind");
+}
+
+/// A client that asked who leads a placement group got several epochs in one message; with each of them somebody else led.
+/// librados sent the question to who led in the first, and again to the same for as long as no other map came.
+#[test]
+fn a_client_is_told_of_one_epoch_at_a_time() {
+    let (mut c, admin) = Cluster::with_osds(3);
+    let (client, osd) = (c.admin(), c.osd_session(0, 6800));
+    let has = c.json(admin, "osd stat")["epoch"].as_u64().expect("an epoch");
+    for verb in ["set", "unset", "set"] {
+        c.ok(admin, &format!(r#"{{"prefix":"osd {verb}","key":"noout"}}"#));
+    }
+    let told = |c: &mut Cluster, who| {
+        let once = Subscription { start: has + 1, onetime: true };
+        c.send(who, MonSubscribe { what: [("osdmap".to_owned(), once)].into(), hostname: String::new() });
+        let maps = osd_maps(c.received(who));
+        let epochs = |message: &messages::OsdMap| message.incremental.keys().map(|epoch| u64::from(epoch.0)).collect();
+        maps.iter().map(epochs).collect::<Vec<Vec<u64>>>()
+    };
+    assert_eq!(told(&mut c, client), [[has + 1], [has + 2], [has + 3]]);
+    assert_eq!(told(&mut c, osd), [[has + 1, has + 2, has + 3]], "OSDs take them all at once");
 }
 
 /// A client asks once for the next map when its session with an OSD breaks. If there was one already, of before the OSD

@@ -6,13 +6,12 @@
 use crate::life::beacon_message;
 use crate::osd::Osd;
 use crate::pg::Pg;
-use crate::requests::share_map;
 use crate::stats::pg_state;
 use crate::unfound::is_giving_up;
 use admin::command::CommandTable;
 use admin::ops::{OpView, blocked_value, in_flight_value};
 use admin::{Answer, Call, CommandSpec, Common, Reply, Value, object, refuse, spec};
-use base::{Epoch, Errno, PgId};
+use base::{Errno, PgId};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use wire::messages::{Command, CommandReply};
@@ -124,12 +123,6 @@ impl Osd {
             Ok(reply) => CommandReply { result: 0, status: reply.text, output: reply.data },
             Err(no) => CommandReply { result: no.errno.code(), status: no.text, output: no.data },
         };
-        if reply.result == Errno::EAGAIN.code() {
-            // librados (16.2.15) asks a monitor for the next map and sends the command again at once, to whom its present
-            // map names: so that it need not come here until the monitor has answered, it is told by whom it asked.
-            let before = Epoch(self.core.epoch().0.saturating_sub(1));
-            share_map(&mut self.core, conn, before);
-        }
         self.core.send(conn, Envelope::with_tid(tid, reply));
     }
 }

@@ -90,22 +90,6 @@ fn a_group_gives_its_account_where_it_is_led() {
     assert_eq!(query["recovery_state"][0]["name"], "Started/Primary/Active");
 }
 
-/// A stock client asks again at once, by the map that it has: with an old one it comes back until it has another.
-#[test]
-fn who_asks_another_than_the_leader_hears_of_the_newest_map() {
-    let mut c = Cluster::new(45, 3, 2, 1, 1);
-    assert_eq!(c.write("x", b"1"), 0);
-    let (pg, _, primary) = c.locate("x");
-    let members = c.map.pg_to_up_acting(pg).acting;
-    let other = members.iter().map(|osd| osd.0).find(|osd| *osd != primary).expect("there are two");
-    c.maps_told.clear();
-    let query = format!(r#"{{"prefix":"pg","pgid":"{pg}","cmd":"query"}}"#);
-    assert_eq!(c.tell(primary, &query).0, 0);
-    assert!(c.maps_told.is_empty());
-    assert_eq!(c.tell(other, &query).0, base::Errno::EAGAIN.code());
-    assert_eq!(c.maps_told.values().collect::<Vec<_>>(), [&c.map.epoch]);
-}
-
 #[test]
 fn a_group_tells_since_when_it_is_as_it_is() {
     let mut c = Cluster::new(44, 3, 2, 1, 1);

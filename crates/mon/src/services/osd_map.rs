@@ -294,8 +294,9 @@ impl OsdMapService {
         messages::OsdMap { full, ..self.empty_message() }
     }
 
-    /// Messages that bring somebody who has everything before `start` up to date; at most one if `once`.
-    pub fn messages_from(&self, start: Epoch, once: bool) -> Vec<messages::OsdMap> {
+    /// Messages that bring somebody who has everything before `start` up to date, of at most `each` epochs; not all the
+    /// way if it is long and wanted only `once`.
+    pub fn messages_from(&self, start: Epoch, each: u32, once: bool) -> Vec<messages::OsdMap> {
         let mut messages = Vec::new();
         let mut at = start;
         if at <= self.first {
@@ -305,8 +306,10 @@ impl OsdMapService {
             messages.push(messages::OsdMap { full, ..self.empty_message() });
             at = at.next();
         }
-        while at <= self.map.epoch && (!once || messages.is_empty()) {
-            let last = Epoch(self.map.epoch.0.min(at.0.saturating_add(OSD_MAP_MESSAGE_EPOCHS_MAX - 1)));
+        let end = if once { at.0.saturating_add(OSD_MAP_MESSAGE_EPOCHS_MAX - 1) } else { u32::MAX };
+        let end = self.map.epoch.min(Epoch(end));
+        while at <= end {
+            let last = end.min(Epoch(at.0.saturating_add(each - 1)));
             messages.push(self.incremental_message(at..=last));
             at = last.next();
         }

@@ -9,7 +9,8 @@ pub const OSD_MAP_EPOCHS_KEPT: u32 = 500;
 /// A full OSD map is stored at every multiple of this epoch; others are rebuilt from incrementals at boot.
 pub const OSD_MAP_FULL_EVERY: u32 = 25;
 
-/// The most epochs in one message to a subscriber (`osd_map_message_max`, v16.2 default 40).
+/// The most epochs in one message to a subscriber, and in all to one who asks once (`osd_map_message_max`, v16.2 default
+/// 40).
 pub const OSD_MAP_MESSAGE_EPOCHS_MAX: u32 = 40;
 
 /// How long reports of daemons wait for more of their kind before they become an epoch together: long enough for the

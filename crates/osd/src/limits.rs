@@ -110,8 +110,8 @@ pub const NOTIFICATION_BYTES_MAX: usize = 16 << 20;
 pub const PAST_INTERVALS_MAX: usize = 128;
 /// Blobs of recent incremental maps kept, for clients and OSDs that are behind.
 pub const INCREMENTALS_KEPT_MAX: usize = 256;
-/// The most maps in one message (`osd_map_message_max`).
-pub const MAPS_PER_MESSAGE_MAX: usize = 40;
+/// The most maps that a client is told one after the other (as many as Ceph's `osd_map_message_max`).
+pub const MAPS_TOLD_MAX: usize = 40;
 
 /// Objects of one part of a member's filling (the sense of `osd_backfill_scan_max`): the message has some 100 bytes of
 /// each, and so many may be missing at once.

@@ -3,7 +3,7 @@
 //! Owns the newest blobs, for clients that are behind. Refuses maps of other clusters, maps that do not apply and maps
 //! whose checksum does not match; a gap is bridged by a full map or asked for.
 
-use crate::limits::{INCREMENTALS_KEPT_MAX, MAPS_PER_MESSAGE_MAX};
+use crate::limits::{INCREMENTALS_KEPT_MAX, MAPS_TOLD_MAX};
 use base::{Epoch, PoolId};
 use bytes::Bytes;
 use maps::{Incremental, OsdMap};
@@ -61,19 +61,18 @@ impl MapBlobs {
         }
     }
 
-    /// What brings somebody who has `epoch` up to date, or a step nearer.
-    pub fn since(&self, fsid: Uuid, epoch: Epoch) -> OsdMapMessage {
-        let mut message = OsdMapMessage { fsid, newest: self.full_epoch, ..OsdMapMessage::default() };
-        message.oldest = self.incrementals.first_key_value().map_or(self.full_epoch, |(first, _)| *first);
+    /// What brings a client that has `epoch` up to date: every epoch in a message of its own, as of several in one librados
+    /// 16.2 looks at the first alone for a command that another OSD is to answer; or the newest map where it lacks many.
+    pub fn since(&self, fsid: Uuid, epoch: Epoch) -> Vec<OsdMapMessage> {
+        let empty = OsdMapMessage { fsid, newest: self.full_epoch, oldest: self.oldest(), ..OsdMapMessage::default() };
         let missing = self.full_epoch.0.saturating_sub(epoch.0) as usize;
-        let have = self.incrementals.range(epoch.next()..=self.full_epoch).count();
-        if epoch.0 > 0 && have == missing && missing <= MAPS_PER_MESSAGE_MAX {
-            let range = self.incrementals.range(epoch.next()..=self.full_epoch);
-            message.incremental = range.map(|(e, blob)| (*e, blob.clone())).collect();
+        let kept = self.incrementals.range(epoch.next()..=self.full_epoch);
+        if epoch.0 > 0 && missing <= MAPS_TOLD_MAX && kept.clone().count() == missing {
+            let one = |(at, blob): (&Epoch, &Bytes)| [(*at, blob.clone())].into();
+            kept.map(|next| OsdMapMessage { incremental: one(next), ..empty.clone() }).collect()
         } else {
-            message.full.insert(self.full_epoch, self.full.clone());
+            vec![OsdMapMessage { full: [(self.full_epoch, self.full.clone())].into(), ..empty }]
         }
-        message
     }
 }
 

@@ -234,8 +234,9 @@ pub fn share_map(core: &mut Core, conn: ConnId, has: Epoch) {
     session.has_map = session.has_map.max(has);
     if session.has_map < epoch && has < epoch {
         let from = core::mem::replace(&mut session.has_map, epoch);
-        let maps = core.blobs.since(core.config.fsid, from);
-        core.send(conn, Envelope::new(maps));
+        for maps in core.blobs.since(core.config.fsid, from) {
+            core.send(conn, Envelope::new(maps));
+        }
     }
 }
 

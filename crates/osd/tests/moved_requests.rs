@@ -6,9 +6,10 @@
 
 mod harness;
 
-use base::PgId;
+use base::{Epoch, PgId};
 use bytes::Bytes;
 use harness::{Cluster, POOL};
+use osd::limits::MAPS_TOLD_MAX;
 use wire::osd::{OpCode, OsdOpItem};
 
 /// Some requests, each of a client of its own and with its group: writes, appends after reading, and reads.
@@ -46,7 +47,7 @@ fn nobody_waits_for_nothing(change: fn(&mut Cluster)) {
         for (client, tid, group, name) in sent {
             let stays = c.map.pool(POOL).is_some() && c.locate(&name).0 == group;
             if !stays && !c.replies.contains_key(&(client, tid)) {
-                let told = c.maps_told.get(&client).copied();
+                let told = c.maps_told.get(&client).and_then(|maps| maps.last()).copied();
                 assert!(told >= Some(newest), "request {tid} after {steps} steps: told of {told:?}, not of {newest:?}");
                 dropped += 1;
             }
@@ -77,4 +78,24 @@ fn when_groups_are_joined() {
 #[test]
 fn when_a_pool_is_removed() {
     nobody_waits_for_nothing(|c| c.publish(|_, inc| inc.old_pools.extend([POOL])));
+}
+
+/// Who lacks some epochs is told of each, in order and in a message of its own; who lacks too many, of the newest.
+#[test]
+fn a_client_is_told_of_the_maps_that_it_lacks() {
+    let mut c = Cluster::new(1, 3, 3, 2, 2);
+    let old = c.request("o", vec![OsdOpItem::extent(OpCode::READ, 0, 4)]);
+    for _ in 0..MAPS_TOLD_MAX {
+        c.publish(|_, _| {});
+    }
+    c.settle();
+    let (had, newest) = (old.map_epoch, c.map.epoch);
+    c.send(1, old.clone());
+    c.settle();
+    assert_eq!(c.maps_told[&1], (had.0 + 1..=newest.0).map(Epoch).collect::<Vec<_>>());
+    c.publish(|_, _| {});
+    c.settle();
+    c.send(2, old);
+    c.settle();
+    assert_eq!(c.maps_told[&2], [newest.next()]);
 }

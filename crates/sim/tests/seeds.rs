@@ -181,7 +181,7 @@ fn histories_with_reads_at_snapshots_are_judged() {
 /// last map of the first, so that a group served without what the lost disk and one who was down had.
 #[test]
 fn who_comes_with_an_empty_disk_does_not_speak_for_what_was_on_the_old_one() {
-    let options = Options::new(160);
+    let options = Options::new(650);
     assert!(must_be_well(&options).disk_lost, "no disk is lost");
     let report = run(&Options { planted: Some(Bug::BornTooEarly), ..options });
     assert!(!report.failures.is_empty(), "it is not found");

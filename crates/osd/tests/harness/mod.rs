@@ -72,8 +72,8 @@ pub(crate) struct Cluster {
     /// Answers to commands.
     pub(crate) told: BTreeMap<u64, messages::CommandReply>,
     pub(crate) backoffs: Vec<messages::Backoff>,
-    /// The newest map that each client was told of.
-    pub(crate) maps_told: BTreeMap<u64, Epoch>,
+    /// The maps that each client was told of.
+    pub(crate) maps_told: BTreeMap<u64, Vec<Epoch>>,
     /// What clients heard of their watches and notifications.
     pub(crate) notices: Vec<(u64, messages::WatchNotify)>,
     client_conns: BTreeMap<(u64, i32), ConnId>,
@@ -599,7 +599,10 @@ impl Cluster {
             }
             Message::CommandReply(reply) => drop(self.told.insert(envelope.tid, *reply)),
             Message::WatchNotify(notice) => self.notices.push((client, *notice)),
-            Message::OsdMap(maps) => drop(self.maps_told.insert(client, maps.newest)),
+            Message::OsdMap(maps) => {
+                assert_eq!(maps.full.len() + maps.incremental.len(), 1, "client {client} is told of one map at a time");
+                self.maps_told.entry(client).or_default().extend(maps.full.keys().chain(maps.incremental.keys()));
+            }
             _ => {}
         }
     }

@@ -12,16 +12,26 @@ use crate::run::{cargo_with_flags, output, run, workspace_root};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
-/// What the OSDs are counted at: how fio calls the pattern, the size of a request, and how many are under way. They
-/// take a few seconds each; the compiler takes minutes.
-const TRAINING: [(&str, &str, &str); 6] = [
-    ("write", "1m", "8"),
-    ("read", "1m", "8"),
-    ("randwrite", "4k", "32"),
-    ("randread", "4k", "32"),
-    ("randwrite", "4k", "1"),
-    ("randread", "4k", "1"),
+/// What the OSDs are counted at: fio's engine, how it calls the pattern, the size of a request, and how many are under way.
+/// They take a few seconds each; the compiler takes minutes. The first of an engine has no time: it lays out what the others
+/// read and overwrite.
+const TRAINING: [(&str, &str, &str, &str); 9] = [
+    ("rados", "write", "1m", "8"),
+    ("rados", "read", "1m", "8"),
+    ("rados", "randwrite", "4k", "32"),
+    ("rados", "randread", "4k", "32"),
+    ("rados", "randwrite", "4k", "1"),
+    ("rados", "randread", "4k", "1"),
+    ("rbd", "write", "1m", "8"),
+    ("rbd", "randwrite", "4k", "32"),
+    ("rbd", "randread", "4k", "32"),
 ];
+
+/// The pool, and the image in it.
+const NAME: &str = "training";
+
+/// The code is for the processor that it is built on, whose newer instructions older ones lack.
+const PROCESSOR: &str = "-Ctarget-cpu=native";
 
 /// The system the compiler builds for, and where it lies.
 struct Compiler {
@@ -65,11 +75,12 @@ pub(crate) fn build() -> Result<()> {
         std::fs::remove_dir_all(&counts).context("the counts of an earlier build cannot be removed")?;
     }
     let counts = counts.to_str().context("the target directory has a plain name")?;
-    let counting = compiler.build(&format!("-Cprofile-generate={counts}"), "training")?;
+    let counting = compiler.build(&format!("{PROCESSOR} -Cprofile-generate={counts}"), "training")?;
     train_with(&counting)?;
     let merged = format!("{counts}/merged.profdata");
     run(&profdata, &["merge", "--output", &merged, counts])?;
-    let binary = compiler.build(&format!("-Cprofile-use={merged} {}", layout::LINKED_WITH), "profiled")?;
+    let flags = format!("{PROCESSOR} -Cprofile-use={merged} {}", layout::LINKED_WITH);
+    let binary = compiler.build(&flags, "profiled")?;
     let Some(bolt) = Bolt::of_this_system() else {
         eprintln!("no llvm-bolt here (Debian's package is bolt-22): the code stays as it was linked");
         println!("{binary}");
@@ -87,17 +98,30 @@ fn train_with(binary: &str) -> Result<()> {
     ["extent", "memory"].into_iter().try_for_each(|store| with_cluster(binary, store, train))
 }
 
-/// Has a stock client read and write in a new cluster.
+/// Has stock clients read and write in a new cluster.
 fn train(dir: &str) -> Result<()> {
     let conf = format!("{dir}/ceph.conf");
-    output("ceph", &["--conf", &conf, "osd", "pool", "create", "training", "32"])?;
-    for (pattern, size, depth) in TRAINING {
-        // The first pass has no time: it lays the objects out that the others read and overwrite.
-        let cluster = ["--ioengine=rados", &format!("--conf={conf}"), "--clientname=admin", "--pool=training"];
-        let shape = ["--name=training", "--nrfiles=64", "--size=256m", &format!("--rw={pattern}")];
-        let load = [&format!("--bs={size}"), &format!("--iodepth={depth}")];
-        let length: &[&str] = if pattern == "write" { &[] } else { &["--time_based", "--runtime=2"] };
-        output("fio", &[&cluster[..], &shape, &load.map(String::as_str), length].concat())?;
+    let ceph = |words: &[&str]| output("ceph", &[&["--conf", &conf], words].concat());
+    ceph(&["osd", "pool", "create", NAME, "32"])?;
+    ceph(&["osd", "pool", "application", "enable", NAME, "rbd"])?;
+    // Else librbd would gather small writes.
+    ceph(&["config", "set", "client", "rbd_cache", "false"])?;
+    output("rbd", &["--conf", &conf, "create", "--size", "256M", &format!("{NAME}/{NAME}")])?;
+    // fio's rbd engine finds the cluster by its environment alone.
+    let environment = format!("CEPH_CONF={conf}");
+    for (engine, pattern, size, depth) in TRAINING {
+        let objects = match engine {
+            "rbd" => vec![format!("--rbdname={NAME}")],
+            _ => vec![format!("--conf={conf}"), "--nrfiles=64".to_owned()],
+        };
+        let mut words = vec![environment.clone(), "fio".to_owned(), format!("--name={NAME}"), "--size=256m".to_owned()];
+        words.extend([format!("--ioengine={engine}"), "--clientname=admin".to_owned(), format!("--pool={NAME}")]);
+        words.extend(objects);
+        words.extend([format!("--rw={pattern}"), format!("--bs={size}"), format!("--iodepth={depth}")]);
+        if pattern != "write" {
+            words.extend(["--time_based".to_owned(), "--runtime=2".to_owned()]);
+        }
+        output("env", &words.iter().map(String::as_str).collect::<Vec<_>>())?;
     }
     Ok(())
 }

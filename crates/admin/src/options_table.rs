@@ -224,7 +224,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .startup(),
     option("memstore_device_bytes", Size, "1073741824", "The size of an OSD's memory store").min(4096.0).nowhere(),
-    option("osd_memory_target", Size, "117440512", "Memory that an OSD aims at; its store's cache has what is left")
+    option("osd_memory_target", Size, "109051904", "Memory that an OSD aims at; its store's cache has what is left")
         .basic()
         .min(16_777_216.0),
     option(

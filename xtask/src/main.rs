@@ -23,7 +23,7 @@ usage: cargo xtask VERB
   verify           reads only: format, clippy with warnings denied, tidy
   fix              rewrites: format, clippy's own suggestions
   tidy             the house rules that a machine can hold
-  profiled         the release binary, built by counts of where its code goes under a stock client's reads and writes:
+  profiled         the release binary for this processor, built by counts of where its code goes under stock clients:
                    15 to 20% less CPU for twice the building
   idle [CLIENTS]   what so many idle clients (2000) cost a cluster's servers, and a client that works beside them
   test [WHICH...]  everything, or some of: unit (cargo test of the workspace), clients (the stock Ceph clients against

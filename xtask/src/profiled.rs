@@ -1,5 +1,5 @@
-//! The release binary, laid out for what OSDs do all day: built once to count where its code goes under a stock
-//! client's reads and writes, and again by those counts (profile-guided optimisation, as rustc documents it). Where the
+//! The release binary for this processor, laid out for what OSDs do all day: built once to count where its code goes under
+//! stock clients' reads and writes, and again by those counts (profile-guided optimisation, as rustc documents it). Where the
 //! system has BOLT, that binary's code is then put in order, by counts of its own (`layout`).
 //!
 //! Owns `training` and `profiled` below the target directory. Refuses another compiler's tool for merging the counts:

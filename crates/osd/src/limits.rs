@@ -108,7 +108,7 @@ pub const NOTIFICATION_BYTES_MAX: usize = 16 << 20;
 
 /// Past intervals remembered for a PG; beyond, the oldest is forgotten and the PG needs a member that was active since.
 pub const PAST_INTERVALS_MAX: usize = 128;
-/// Blobs of recent incremental maps kept, for clients and OSDs that are behind.
+/// Blobs of recent incremental maps kept, for clients that are behind.
 pub const INCREMENTALS_KEPT_MAX: usize = 256;
 /// The most maps that a client is told one after the other (as many as Ceph's `osd_map_message_max`).
 pub const MAPS_TOLD_MAX: usize = 40;
